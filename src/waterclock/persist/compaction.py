@@ -1,0 +1,159 @@
+"""Keeping shards small: merging batches and consolidating them as since advances.
+
+A merge reads some batches, advances their times to the shard's since, consolidates, writes one
+batch in their place and commits the exchange. What a reader sees at or after since is the same
+before and after, so readers, and appends, go on meanwhile; a reader that began before keeps its
+blobs pinned.
+
+Which batches: the longest run of smallest ones in which none is much larger than all smaller ones
+together. So a row is rewritten a logarithmic number of times and the number of batches stays
+logarithmic too. A batch with several times and negative diffs is rewritten once more when since has
+passed it whole. A shard that nobody can read any more loses all its batches.
+
+A merge is a generator that pauses after each bounded piece of work, so that a large one does not
+delay others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from waterclock.persist.parts import EVERYTHING, read_part, write_batch
+from waterclock.persist.records import AnyEvent, Batch, Bound, Replaced
+from waterclock.persist.spill import Spill
+from waterclock.persist.state import State
+from waterclock.persist.store import Plan, Store
+
+FEWEST = 4
+"""Fewer batches than this are not worth a merge."""
+FEWEST_TINY = 256
+TINY_ROWS = 4096
+"""Batches that have fewer rows together are worth it only if there are many of them."""
+STEP_ROWS = 100_000
+"""How many rows a merge reads between two pauses."""
+RATIO = 2
+"""How much larger than all smaller batches together one may be and still be merged with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What a merge starts from: some batches of a shard as they are now."""
+
+    columns: pa.Schema
+    since: Bound
+    batches: tuple[Batch, ...]
+
+
+def mergeable(batches: Iterable[Batch], since: Bound) -> list[Batch]:
+    """The batches to replace by one, or by nothing; an empty list if it is not worth it yet."""
+    by_size = sorted(batches, key=lambda batch: batch.rows)
+    if since is None:
+        return by_size
+    best = _run_of_similar(by_size)
+    if len(best) >= FEWEST_TINY or (
+        len(best) >= FEWEST and sum(batch.rows for batch in best) >= TINY_ROWS
+    ):
+        return best
+    passed = (b for b in by_size if b.signed and b.min_time < b.max_time <= since)
+    return [batch for batch, _ in zip(passed, range(1), strict=False)]
+
+
+def _run_of_similar(by_size: list[Batch]) -> list[Batch]:
+    """The longest run from the smallest on whose last is not much larger than the rest together."""
+    count, together = 0, 0
+    for place, batch in enumerate(by_size, start=1):
+        if batch.rows <= RATIO * max(together, 1):
+            count = place
+        together += batch.rows
+    return by_size[:count]
+
+
+def is_mergeable(store: Store, shard_id: str) -> bool:
+    """Whether a merge of the shard would do something now."""
+
+    def look(state: State) -> bool:
+        shard = state.shards[shard_id]
+        return bool(shard.batches) and bool(mergeable(shard.batches.values(), shard.since))
+
+    return store.read(look)
+
+
+def merge(store: Store, shard_id: str) -> Iterator[None]:
+    """Merge the shard's mergeable batches, pausing after each bounded piece of work."""
+    with ExitStack() as stack:
+        candidate = stack.enter_context(store.pinned(_candidate(shard_id)))
+        if not candidate.batches:
+            return
+        written: list[Batch] = []
+        if candidate.since is not None:
+            rows = sum(batch.rows for batch in candidate.batches)
+            spill = stack.enter_context(Spill(candidate.columns, rows, candidate.since))
+            since_pause = 0
+            for found in _updates(store, candidate):
+                spill.add(found)
+                since_pause += found.num_rows + 1
+                if since_pause >= STEP_ROWS:
+                    since_pause = 0
+                    yield
+            for table in spill.tables():
+                written += _written(store, shard_id, table, stack)
+                yield
+        store.commit(_exchange(shard_id, candidate, written))
+
+
+def _candidate(shard_id: str) -> Callable[[State], tuple[Candidate, list[str]]]:
+    def look(state: State) -> tuple[Candidate, list[str]]:
+        shard = state.shards[shard_id]
+        batches = tuple(mergeable(shard.batches.values(), shard.since))
+        keys = [key for batch in batches for key in batch.keys]
+        return Candidate(shard.columns, shard.since, batches), keys
+
+    return look
+
+
+def _updates(store: Store, candidate: Candidate) -> Iterator[pa.RecordBatch]:
+    for batch in candidate.batches:
+        for part in batch.parts:
+            yield from read_part(store, part, candidate.columns, EVERYTHING, None)
+
+
+def _written(store: Store, shard_id: str, table: pa.Table, stack: ExitStack) -> list[Batch]:
+    batch = write_batch(store, shard_id, _ordered(table), stack)
+    return [] if batch is None else [batch]
+
+
+def _ordered(table: pa.Table) -> pa.Table:
+    """Sorted by the first column that has an order, so that row groups have narrow statistics."""
+    for field in table.schema:
+        if not pa.types.is_nested(field.type):
+            return table.sort_by(field.name)
+    return table
+
+
+def _exchange(shard_id: str, candidate: Candidate, written: list[Batch]) -> Plan[None]:
+    """Put what was written in the place of what was read. Nobody else removes batches, so they are
+    all there.
+    """
+    removed = tuple(batch.id for batch in candidate.batches)
+
+    def plan(state: State) -> tuple[list[AnyEvent], None]:
+        joined = _joined(state.next_batch, written)
+        return [Replaced(shard_id, removed, joined)], None
+
+    return plan
+
+
+def _joined(batch_id: int, pieces: list[Batch]) -> Batch | None:
+    if not pieces:
+        return None
+    return Batch(
+        batch_id,
+        min(piece.min_time for piece in pieces),
+        max(piece.max_time for piece in pieces),
+        any(piece.signed for piece in pieces),
+        tuple(part for piece in pieces for part in piece.parts),
+    )

@@ -1,0 +1,110 @@
+"""Exact consolidation: updates of the same row at the same time become one, and zero sums vanish.
+
+A row is one opaque value, so two rows are the same iff every column is, with null equal to null,
+one NaN equal to another, and zero different from minus zero. Sameness is decided by dictionary-
+encoding each column and combining the codes, never by a hash: a collision would be a wrong answer.
+
+Nested values work the same way: a struct's code combines those of its fields, and a list's code is
+that of the bytes of its elements' codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from waterclock.persist.rows import DIFF, TIME
+
+Codes = npt.NDArray[np.int64]
+
+_CODE_LIMIT = 2**62
+
+
+def consolidate(table: pa.Table, *, since: int | None = None) -> pa.Table:
+    """The same updates, each (row, time) once and none with diff 0.
+
+    Times below `since` advance to it first.
+
+    The order of the result is that of each row's first appearance.
+    """
+    if table.num_rows == 0:
+        return table
+    times = table[TIME].to_numpy()
+    if since is not None:
+        times = np.maximum(times, since)
+    diffs = table[DIFF].to_numpy()
+    rows = row_codes(
+        [
+            column
+            for name, column in zip(table.column_names, table.columns, strict=True)
+            if name not in (TIME, DIFF)
+        ],
+        table.num_rows,
+    )
+    keys = _combined(rows, _encoded(pa.array(times)))
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    sums = np.add.reduceat(diffs[order], starts)
+    firsts = order[starts][sums != 0]
+    sums = sums[sums != 0]
+    arrival = np.argsort(firsts)
+    kept = table.take(pa.array(firsts[arrival]))
+    return _with_times_and_diffs(kept, times[firsts[arrival]], sums[arrival])
+
+
+def _with_times_and_diffs(table: pa.Table, times: Codes, diffs: Codes) -> pa.Table:
+    time_at, diff_at = table.schema.get_field_index(TIME), table.schema.get_field_index(DIFF)
+    table = table.set_column(time_at, table.schema.field(time_at), pa.array(times, pa.int64()))
+    return table.set_column(diff_at, table.schema.field(diff_at), pa.array(diffs, pa.int64()))
+
+
+def row_codes(columns: Sequence[pa.Array | pa.ChunkedArray], length: int) -> Codes:
+    """A non-negative number for each row, equal exactly where the rows are the same."""
+    codes = np.zeros(length, dtype=np.int64)
+    for column in columns:
+        codes = _combined(codes, _array_codes(column))
+    return codes
+
+
+def _array_codes(column: pa.Array | pa.ChunkedArray) -> Codes:
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):  # combine_chunks keeps an empty chunked array chunked
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    if pa.types.is_struct(array.type):
+        return row_codes([array.is_valid(), *array.flatten()], len(array))
+    if pa.types.is_list(array.type):
+        return _list_codes(array)
+    return _encoded(array)
+
+
+def _list_codes(array: pa.ListArray) -> Codes:
+    """Lists are equal iff their elements' codes are, so the codes' bytes stand for the list."""
+    flat = array.flatten()
+    lengths = array.value_lengths().fill_null(0).to_numpy()
+    offsets = np.concatenate(([0], np.cumsum(lengths))) * 8
+    elements = np.ascontiguousarray(_array_codes(flat))
+    joined = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(),
+        len(array),
+        [None, pa.py_buffer(offsets.astype(np.int64)), pa.py_buffer(elements)],
+    )
+    return _combined(
+        _encoded(joined), array.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
+    )
+
+
+def _encoded(array: pa.Array) -> Codes:
+    return array.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+
+
+def _combined(left: Codes, right: Codes) -> Codes:
+    """One code for each pair of codes."""
+    if len(left) == 0:
+        return left
+    width = int(right.max()) + 1
+    if int(left.max()) + 1 > _CODE_LIMIT // width:
+        left = _encoded(pa.array(left))  # dense again: at most as many codes as rows
+    return left * width + right

@@ -1,0 +1,139 @@
+"""The owner's hand on the log: opening it, appending entries exactly once, and keeping it short.
+
+Opening reads the newest checkpoint and the entries after it, then appends an `Opened` entry. From
+then on this process is the owner and knows the next position. Any entry of somebody else at that
+position means that the data was taken over, and the owner is fenced: it can not write again, so two
+servers never interleave.
+
+An append whose outcome is unknown is tried again at the same position. If the position turns out to
+be taken, the entry found there tells whether it was our own first attempt: foreign entries at a
+contended position are `Opened` entries, which carry a name that nobody else uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from waterclock.persist.blob.api import Blob
+from waterclock.persist.consensus.api import Consensus
+from waterclock.persist.errors import BlobMissing, Damaged, Fenced, PositionTaken, Unavailable
+from waterclock.persist.records import (
+    AnyEvent,
+    Checkpointed,
+    Opened,
+    decode_checkpoint,
+    decode_entry,
+    encode_entry,
+)
+from waterclock.persist.retry import Retry
+from waterclock.persist.state import State
+
+_TAKEOVER_ATTEMPTS = 20
+
+
+class Log:
+    """Appends to the log as its owner. Not thread-safe: one thread appends."""
+
+    def __init__(self, consensus: Consensus, retry: Retry, next_position: int) -> None:
+        self._consensus = consensus
+        self._retry = retry
+        self._next = next_position
+
+    def append(self, events: Sequence[AnyEvent]) -> int:
+        """Make one durable entry of the events and return its size in bytes.
+
+        Raises `Fenced` if another server owns the log, and `Unavailable` if the outcome stays
+        unknown; after either, this object must not be used again.
+        """
+        entry = encode_entry(events)
+        for pause in self._retry.pauses():
+            try:
+                return self._append(entry)
+            except Unavailable:
+                self._retry.sleep(pause)
+        return self._append(entry)
+
+    def _append(self, entry: bytes) -> int:
+        try:
+            self._consensus.append(self._next, entry)
+        except PositionTaken:
+            if self._entry_at(self._next) != entry:
+                raise Fenced(
+                    "another server has taken over this data",
+                    hint="Only one server may run on the same data; stop this one.",
+                ) from None
+        self._next += 1
+        return len(entry)
+
+    def _entry_at(self, position: int) -> bytes | None:
+        for found, entry in self._consensus.read(position):
+            return entry if found == position else None
+        return None
+
+    def truncate(self, through: int) -> None:
+        """Forget the entries up to and with `through`, which a checkpoint covers."""
+        self._retry.call(lambda: self._consensus.truncate(through + 1))
+
+
+def open_log(blob: Blob, consensus: Consensus, owner: str, retry: Retry) -> tuple[Log, State]:
+    """Recover the state and become the owner. `owner` must be a name never used before."""
+    for _ in range(_TAKEOVER_ATTEMPTS):
+        state = retry.call(lambda: _recover_steadily(blob, consensus))
+        log = Log(consensus, retry, state.position + 1)
+        opened = Opened(state.epoch + 1, owner)
+        try:
+            log.append([opened])
+        except Fenced:
+            continue  # somebody wrote between our reading and our claim: read again
+        state.apply_entry([opened])
+        return log, state
+    raise Unavailable(
+        "other servers keep taking over this data",
+        hint="Make sure that only one server is configured to run on it.",
+    )
+
+
+def _recover_steadily(blob: Blob, consensus: Consensus) -> State:
+    """Recover although the present owner may be truncating the log under our reading."""
+    end = consensus.end()
+    try:
+        return recover(blob, consensus)
+    except Damaged:
+        if consensus.end() == end:
+            raise
+        raise Unavailable("the log changed while it was being read") from None
+
+
+def recover(blob: Blob, consensus: Consensus) -> State:
+    """The state that the log and its newest checkpoint describe. Changes nothing."""
+    entries = [(position, decode_entry(entry)) for position, entry in consensus.read(1)]
+    state = _newest_checkpoint(blob, entries)
+    for position, events in entries:
+        if position <= state.position:
+            continue
+        if position != state.position + 1:
+            raise Damaged(
+                f"the log has no entry {state.position + 1}, and no checkpoint covers it",
+                hint="Restore the data from a backup.",
+            )
+        state.apply_entry(events)
+    return state
+
+
+def _newest_checkpoint(blob: Blob, entries: list[tuple[int, tuple[AnyEvent, ...]]]) -> State:
+    for _, events in reversed(entries):
+        for event in events:
+            if isinstance(event, Checkpointed):
+                return State.from_checkpoint(decode_checkpoint(_read(blob, event.key)))
+    return State()
+
+
+def _read(blob: Blob, key: str) -> bytes:
+    try:
+        with blob.open(key) as file:
+            data: bytes = file.read()
+            return data
+    except BlobMissing as error:  # its owner may just be replacing it by a newer one
+        raise Unavailable(
+            f"checkpoint {key} is missing", hint="Restore the data from a backup."
+        ) from error

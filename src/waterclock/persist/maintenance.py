@@ -1,0 +1,102 @@
+"""The background work of a store: merging, deleting blobs nobody needs, and keeping the log short.
+
+`Maintenance.step` does a bounded amount of it and says whether there may be more; who calls it, and
+in which thread, is not decided here. Nothing it does changes what any reader sees, and a crash at
+any point leaves only work to be done again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from waterclock.persist.compaction import is_mergeable, merge
+from waterclock.persist.records import Checkpointed, Swept, encode_checkpoint
+from waterclock.persist.state import State
+from waterclock.persist.store import Store
+
+SWEEP_KEYS = 64
+"""The most blobs deleted in one step."""
+CHECKPOINT_BYTES = 32 * 1024 * 1024
+"""How long the log may grow before the state is written whole."""
+
+
+class Maintenance:
+    """Not thread-safe: one thread steps it."""
+
+    def __init__(self, store: Store, checkpoint_bytes: int = CHECKPOINT_BYTES) -> None:
+        self._store = store
+        self._checkpoint_bytes = checkpoint_bytes
+        self._checkpointed_at = 0
+        self._merges: dict[str, Iterator[None]] = {}
+        self._unlisted = True
+        self._suspects: deque[str] = deque()
+
+    def step(self) -> bool:
+        """Do a bounded amount of work; False if there was none."""
+        worked = self._step_merges()
+        worked |= self._sweep_garbage()
+        worked |= self._sweep_orphans()
+        worked |= self._checkpoint_if_long()
+        return worked
+
+    def run(self) -> None:
+        """Work until there is nothing left to do."""
+        while self.step():
+            pass
+
+    def _step_merges(self) -> bool:
+        for shard in self._store.take_touched():
+            if shard not in self._merges and is_mergeable(self._store, shard):
+                self._merges[shard] = merge(self._store, shard)
+        for shard, steps in list(self._merges.items()):
+            if next(steps, StopIteration) is StopIteration:
+                del self._merges[shard]
+        return bool(self._merges)
+
+    def _sweep_garbage(self) -> bool:
+        """Blobs of batches that were replaced and that no reader still reads."""
+        keys = self._store.deletable(SWEEP_KEYS)
+        if not keys:
+            return False
+        self._delete(keys)
+        swept = Swept(tuple(keys))
+        self._store.commit(lambda _: ([swept], None))
+        return True
+
+    def _sweep_orphans(self) -> bool:
+        """Blobs that were written and never committed: by a crash before, or by a command that was
+        refused.
+        """
+        if self._unlisted:
+            self._suspects.extend(self._store.retry.call(lambda: list(self._store.blob.list(""))))
+            self._unlisted = False
+        self._suspects.extend(self._store.take_abandoned())
+        if not self._suspects:
+            return False
+        count = min(len(self._suspects), SWEEP_KEYS)
+        self._delete(self._store.orphans([self._suspects.popleft() for _ in range(count)]))
+        return True
+
+    def _delete(self, keys: list[str]) -> None:
+        blob, retry = self._store.blob, self._store.retry
+        for key in keys:
+            retry.call(lambda key=key: blob.delete(key))  # type: ignore[misc]
+
+    def _checkpoint_if_long(self) -> bool:
+        if self._store.logged_bytes - self._checkpointed_at < self._checkpoint_bytes:
+            return False
+        self._checkpointed_at = self._store.logged_bytes
+        checkpoint(self._store)
+        return True
+
+
+def checkpoint(store: Store) -> None:
+    """Keep the whole state as one blob and forget the log before it."""
+    state = store.read(State.to_checkpoint)
+    data = encode_checkpoint(state)
+    event = Checkpointed(state.position, f"checkpoint/{store.epoch}-{state.position}")
+    with store.writing(event.key):
+        store.retry.call(lambda: store.blob.put(event.key, data))
+        store.commit(lambda _: ([event], None))
+    store.truncate_log(event.position)

@@ -1,0 +1,159 @@
+"""Batches as bytes: writing updates inline or as Parquet, and reading back only what is asked for.
+
+Small batches travel inside the log entry that commits them, so they cost no file. Larger ones are
+Parquet objects of a bounded number of rows, written before the commit under names that nobody else
+uses: they count once the log refers to them.
+
+A reader names columns and a condition; both are applied here, before rows leave storage, and the
+statistics in the Parquet files keep row groups that can not match from being read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from waterclock.persist.records import Batch, Part
+from waterclock.persist.rows import DIFF, TIME
+from waterclock.persist.store import Store, new_key
+
+INLINE_ROWS = 256
+INLINE_BYTES = 32 * 1024
+"""Batches of up to so many rows and bytes stay in the log."""
+PART_ROWS = 1_000_000
+"""The most rows of one Parquet object."""
+GROUP_ROWS = 128 * 1024
+"""The rows of a Parquet row group, which is also what a reader holds at once of each."""
+_READAHEAD = 4
+
+_PARQUET_WRITE: dict[str, Any] = {
+    "compression": "zstd",
+    "compression_level": 1,
+    "row_group_size": GROUP_ROWS,
+    "write_page_index": True,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a reader wants: some columns (None: all) of the rows that satisfy a condition.
+
+    Projection makes rows that differed equal; their updates then add up as those of one row.
+    """
+
+    columns: tuple[str, ...] | None = None
+    condition: pc.Expression | None = None
+
+    def schema(self, columns: pa.Schema) -> pa.Schema:
+        """The Arrow schema of the selected updates, given that of all of them."""
+        if self.columns is None:
+            return columns
+        return pa.schema([columns.field(name) for name in (*self.columns, TIME, DIFF)])
+
+
+EVERYTHING = Selection()
+
+
+def write_batch(
+    store: Store, shard: str, updates: pa.Table | pa.RecordBatch, stack: ExitStack
+) -> Batch | None:
+    """Make the updates durable as a batch without an id yet; None if there are none.
+
+    Parquet objects written here are protected from being swept as orphans until `stack` is closed,
+    which must be after the batch is committed or given up.
+    """
+    if updates.num_rows == 0:
+        return None
+    inline = try_inline(updates)
+    if inline is not None:
+        return inline
+    table = updates if isinstance(updates, pa.Table) else pa.Table.from_batches([updates])
+    slices = range(0, table.num_rows, PART_ROWS)
+    parts = [write_part(store, shard, table.slice(start, PART_ROWS), stack) for start in slices]
+    return _described(updates, tuple(parts))
+
+
+def try_inline(updates: pa.Table | pa.RecordBatch) -> Batch | None:
+    """The updates as a batch that travels in the log, if they are few and small enough."""
+    if updates.num_rows > INLINE_ROWS:
+        return None
+    part = _inline(updates)
+    return _described(updates, (part,)) if part.size <= INLINE_BYTES else None
+
+
+def _described(updates: pa.Table | pa.RecordBatch, parts: tuple[Part, ...]) -> Batch:
+    times, diffs = updates.column(updates.num_columns - 2), updates.column(updates.num_columns - 1)
+    if updates.num_rows <= INLINE_ROWS:  # as Python numbers: less overhead for a few rows
+        few, signs = times.to_pylist(), diffs.to_pylist()
+        return Batch(0, min(few), max(few), min(signs) < 0, parts)
+    span = pc.min_max(times)
+    signed = pc.min(diffs).as_py() < 0
+    return Batch(0, span["min"].as_py(), span["max"].as_py(), signed, parts)
+
+
+def _inline(updates: pa.Table | pa.RecordBatch) -> Part:
+    if isinstance(updates, pa.Table):
+        [updates] = updates.combine_chunks().to_batches()
+    data = updates.serialize().to_pybytes()
+    return Part(updates.num_rows, len(data), inline=data)
+
+
+def write_part(store: Store, shard: str, updates: pa.Table, stack: ExitStack) -> Part:
+    """Store the updates as one Parquet object."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(updates, sink, **_PARQUET_WRITE)
+    data = sink.getvalue()
+    key = new_key(f"shard/{shard}", store.epoch, ".parquet")
+    stack.enter_context(store.writing(key))
+    store.retry.call(lambda: store.blob.put(key, data))
+    return Part(updates.num_rows, data.size, key=key)
+
+
+def read_part(
+    store: Store, part: Part, columns: pa.Schema, selection: Selection, times: pc.Expression | None
+) -> Iterator[pa.RecordBatch]:
+    """The selected updates of the part whose times satisfy `times`, in batches of bounded size."""
+    wanted = selection.schema(columns).names
+    condition = _both(selection.condition, times)
+    if part.inline is not None:
+        batch = pa.ipc.read_record_batch(pa.py_buffer(part.inline), columns)
+        table = pa.Table.from_batches([batch])
+        yield from (
+            (table.filter(condition) if condition is not None else table)
+            .select(wanted)
+            .to_batches()
+        )
+        return
+    key = part.key
+    assert key is not None, "a part is inline or has a key"
+    with store.retry.call(lambda: store.blob.open(key)) as file:
+        fragment = ds.ParquetFileFormat().make_fragment(file)
+        yield from fragment.to_batches(
+            schema=columns,
+            columns=wanted,
+            filter=condition,
+            batch_size=GROUP_ROWS,
+            batch_readahead=_READAHEAD,
+            fragment_readahead=1,
+        )
+
+
+def _both(a: pc.Expression | None, b: pc.Expression | None) -> pc.Expression | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return a & b
+
+
+def at_time(batch: pa.RecordBatch, time: int) -> pa.RecordBatch:
+    """The same updates, all at one time."""
+    index = batch.schema.get_field_index(TIME)
+    times = pa.array(np.full(batch.num_rows, time, dtype=np.int64))
+    return batch.set_column(index, batch.schema.field(index), times)

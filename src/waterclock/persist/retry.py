@@ -1,0 +1,40 @@
+"""Doing an idempotent thing again when the world failed, with growing pauses and a bound."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from waterclock.persist.errors import Unavailable
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often and how patiently to try. The defaults give the world about half a minute."""
+
+    attempts: int = 12
+    first_pause_s: float = 0.02
+    longest_pause_s: float = 5.0
+    sleep: Callable[[float], None] = time.sleep
+
+    def pauses(self) -> Iterator[float]:
+        """The pause after each failed attempt but the last."""
+        pause = self.first_pause_s
+        for _ in range(self.attempts - 1):
+            yield pause
+            pause = min(2 * pause, self.longest_pause_s)
+
+    def call(self, action: Callable[[], R]) -> R:
+        """The result of `action`, which must be idempotent; the last `Unavailable` if none of the
+        attempts worked.
+        """
+        for pause in self.pauses():
+            try:
+                return action()
+            except Unavailable:
+                self.sleep(pause)
+        return action()
