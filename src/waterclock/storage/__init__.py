@@ -1,0 +1,1 @@
+"""The Storage layer: collections behind seven commands, guarded by capabilities."""

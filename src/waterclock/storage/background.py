@@ -1,0 +1,56 @@
+"""One thread that does work in the background, step by step, and rests when there is none.
+
+It takes at most a fixed share of a core, so that it never crowds out what users wait for.
+
+A step that fails because the world failed is tried again later; one that fails because the data was
+taken over or the store is gone ends the thread. Anything else is a bug of ours: it is logged with
+its trace, and ends the thread too.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from waterclock.errors import WaterclockError
+from waterclock.persist.errors import Fenced, Unavailable
+
+_REST_S = 0.25
+_REST_AFTER_FAILURE_S = 1.0
+_REST_PER_WORK = 2.0
+_log = logging.getLogger(__name__)
+
+
+class Background:
+    """Runs `step` again and again until stopped. `step` says whether there may be more to do at
+    once.
+    """
+
+    def __init__(self, step: Callable[[], bool], name: str = "maintenance") -> None:
+        self._step = step
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            try:
+                worked = self._step()
+                rest = _REST_PER_WORK * (time.monotonic() - began) if worked else _REST_S
+            except Fenced:
+                return
+            except Unavailable as error:
+                _log.warning("background work failed and will be tried again: %s", error)
+                rest = _REST_AFTER_FAILURE_S
+            except WaterclockError:
+                _log.exception("background work stopped")
+                return
+            self._stopping.wait(rest)
+
+    def stop(self) -> None:
+        """Stop after the present step and wait for that."""
+        self._stopping.set()
+        self._thread.join()

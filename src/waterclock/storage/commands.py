@@ -1,0 +1,318 @@
+"""The commands as plans: from the state and what was asked to what happens and the answer.
+
+Each plan validates first and names what is wrong; only then does it say what happens. Plans run one
+after the other in the committing thread, so what they see is what is true, and nothing can come
+between the check and the change.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from waterclock.model.errors import ForeignTime, FrontierRegression, NoProgress, UpdateOutsideWindow
+from waterclock.model.frontier import Frontier
+from waterclock.model.ids import GlobalId
+from waterclock.model.lattice import EpochMillis
+from waterclock.model.schema import Schema
+from waterclock.model.timeline import Timeline
+from waterclock.persist import records
+from waterclock.persist.records import (
+    AnyEvent,
+    Appended,
+    Batch,
+    Bound,
+    Created,
+    Downgraded,
+    Expired,
+    Granted,
+    Right,
+)
+from waterclock.persist.schema_codec import encode_schema
+from waterclock.persist.state import Shard, State
+from waterclock.persist.store import Plan
+from waterclock.storage.api import (
+    Description,
+    ReadCapability,
+    Token,
+    Write,
+    WriteCapability,
+    Writers,
+)
+from waterclock.storage.errors import (
+    CapabilityExpired,
+    CapabilityMisstated,
+    CapabilityUnknown,
+    CollectionTwice,
+    IdInUse,
+    UnknownCollection,
+)
+from waterclock.storage.leases import Leases
+
+Capability = ReadCapability | WriteCapability
+C = TypeVar("C", ReadCapability, WriteCapability)
+
+_EPOCH_MILLIS = EpochMillis()
+
+
+def new_token() -> Token:
+    """An identifier that can not be guessed."""
+    return Token(secrets.token_hex(16))
+
+
+def frontier_of(timeline: str, bound: Bound) -> Frontier[int]:
+    """A frontier of the records as the model has it."""
+    named: Timeline[int] = Timeline(timeline, _EPOCH_MILLIS)
+    return Frontier(named, () if bound is None else (bound,))
+
+
+def shard_of(state: State, collection: GlobalId) -> Shard:
+    """The shard of a collection that exists or once existed."""
+    shard = state.shards.get(str(collection))
+    if shard is None:
+        raise UnknownCollection(f"collection {collection} does not exist")
+    return shard
+
+
+def valid(state: State, leases: Leases, presented: Capability) -> tuple[Shard, records.Capability]:
+    """The capability as it is kept, if it is as presented. Exercising it renews its lease."""
+    token = presented.token
+    shard_id = state.shard_of.get(token)
+    if shard_id is None:
+        raise CapabilityUnknown(
+            f"the capability for collection {presented.id} does not exist",
+            detail="It was dropped, its lease expired, or it was never granted.",
+            hint="Acquire new capabilities for the collection.",
+        )
+    if leases.is_over(token):
+        raise CapabilityExpired(
+            f"the lease of the capability for collection {presented.id} has expired",
+            hint="Acquire new capabilities for the collection, and renew them in time.",
+        )
+    shard = state.shards[shard_id]
+    kept = shard.capabilities[token]
+    _check_as_stated(presented, shard, kept)
+    leases.renew(token, kept.lease_ms)
+    return shard, kept
+
+
+def _check_as_stated(presented: Capability, shard: Shard, kept: records.Capability) -> None:
+    right = Right.READ if isinstance(presented, ReadCapability) else Right.WRITE
+    stated = presented.frontier
+    if (
+        kept.right is not right
+        or str(presented.id) != shard.id
+        or stated.timeline.id != shard.timeline
+        or stated.only() != kept.frontier
+    ):
+        held = frontier_of(shard.timeline, kept.frontier)
+        raise CapabilityMisstated(
+            f"the capability for collection {presented.id} is not as stated",
+            detail=f"It is a {kept.right.name.lower()} capability for {shard.id} at {held}.",
+        )
+
+
+def _bound(shard: Shard, frontier: Frontier[int]) -> Bound:
+    """The frontier as records have it; `ForeignTime` if it is of another timeline."""
+    if frontier.timeline.id != shard.timeline:
+        raise ForeignTime(shard.timeline, frontier.timeline.id)
+    return frontier.only()
+
+
+def create(
+    collection: GlobalId,
+    description: Description,
+    start: Frontier[int],
+    leases: Leases,
+    lease_ms: int | None,
+) -> Plan[tuple[ReadCapability, WriteCapability]]:
+    """Bind the id. For a collection that Storage fills, the write capability stays inside."""
+    timeline = description.timeline.id
+    read = records.Capability(new_token(), Right.READ, start.only(), lease_ms)
+    fills = description.writers is Writers.STORAGE
+    write = records.Capability(new_token(), Right.WRITE, start.only(), None if fills else lease_ms)
+    detail: dict[str, Any] = {"writers": description.writers.value}
+    if fills:
+        detail["writer"] = write.id
+
+    def plan(state: State) -> tuple[list[AnyEvent], tuple[ReadCapability, WriteCapability]]:
+        shard = str(collection)
+        if shard in state.shards:
+            raise IdInUse(
+                f"collection id {collection} is already used",
+                detail="An id names one collection forever, also after it is dropped.",
+            )
+        for granted in (read, write):
+            leases.renew(granted.id, granted.lease_ms)
+        created = Created(shard, timeline, encode_schema(description.schema), detail, _first(start))
+        events: list[AnyEvent] = [created, Granted(shard, read), Granted(shard, write)]
+        given = new_token() if fills else Token(write.id)
+        frontier = start.timeline.empty() if fills else start
+        return events, (
+            ReadCapability(Token(read.id), collection, start),
+            WriteCapability(given, collection, frontier),
+        )
+
+    return plan
+
+
+def _first(start: Frontier[int]) -> int:
+    first = start.only()
+    assert first is not None, "a collection begins at some time"
+    return first
+
+
+def check(presented: Capability, leases: Leases) -> Plan[Schema]:
+    """Only validate the capability, renew its lease, and tell the collection's schema."""
+
+    def plan(state: State) -> tuple[list[AnyEvent], Schema]:
+        shard, _ = valid(state, leases, presented)
+        return [], shard.schema
+
+    return plan
+
+
+def columns_of(collection: GlobalId) -> Callable[[State], tuple[pa.Schema, tuple[int, ...]]]:
+    """Look up the Arrow columns of a collection's updates, and which of them may not be null."""
+
+    def look(state: State) -> tuple[pa.Schema, tuple[int, ...]]:
+        shard = shard_of(state, collection)
+        return shard.columns, shard.required
+
+    return look
+
+
+def clone(presented: C, leases: Leases) -> Plan[C]:
+    """An independent copy, with a lease of the same length."""
+
+    def plan(state: State) -> tuple[list[AnyEvent], C]:
+        shard, kept = valid(state, leases, presented)
+        copy = msgspec.structs.replace(kept, id=new_token())
+        leases.renew(copy.id, copy.lease_ms)
+        given = type(presented)(Token(copy.id), presented.id, presented.frontier)
+        return [Granted(shard.id, copy)], given
+
+    return plan
+
+
+def downgrade(presented: C, frontier: Frontier[int], leases: Leases) -> Plan[C]:
+    """Move the capability forward. To where it already is, this only renews its lease."""
+
+    def plan(state: State) -> tuple[list[AnyEvent], C]:
+        shard, kept = valid(state, leases, presented)
+        bound = _bound(shard, frontier)
+        if not presented.frontier <= frontier:
+            raise FrontierRegression(
+                f"the capability for collection {presented.id} can not move back"
+                f" from {presented.frontier} to {frontier}"
+            )
+        moved = type(presented)(presented.token, presented.id, frontier)
+        if bound == kept.frontier:
+            return [], moved
+        if bound is None:
+            leases.forget(presented.token)
+        return [Downgraded(shard.id, presented.token, bound)], moved
+
+    return plan
+
+
+def append(
+    writes: Sequence[Write], batches: Sequence[Batch | None], leases: Leases
+) -> Plan[tuple[WriteCapability, ...]]:
+    """Apply all writes or none. `batches` holds what was made of each write's updates."""
+
+    def plan(state: State) -> tuple[list[AnyEvent], tuple[WriteCapability, ...]]:
+        events: list[AnyEvent] = []
+        answers: list[WriteCapability] = []
+        next_batch = state.next_batch
+        for write, batch in zip(writes, batches, strict=True):
+            capability = write.capability
+            shard, _ = valid(state, leases, capability)
+            bound = _bound(shard, write.new_frontier)
+            _check_window(write, batch)
+            if batch is not None:
+                batch = Batch(next_batch, batch.min_time, batch.max_time, batch.signed, batch.parts)
+                next_batch += 1
+            events.append(Appended(shard.id, capability.token, bound, batch))
+            answers.append(WriteCapability(capability.token, capability.id, write.new_frontier))
+        if len(writes) > 1:
+            _check_distinct(writes)
+        return events, tuple(answers)
+
+    return plan
+
+
+def _check_window(write: Write, batch: Batch | None) -> None:
+    old, new = write.capability.frontier, write.new_frontier
+    name = write.capability.id
+    if old == new:
+        raise NoProgress(
+            f"append to collection {name} does not move its frontier on from {old}",
+            hint="The new frontier must be after the times of the updates.",
+        )
+    if not old <= new:
+        raise FrontierRegression(
+            f"append to collection {name} can not move its frontier back from {old} to {new}"
+        )
+    low, high = old.only(), new.only()
+    if batch is not None and (
+        low is None or batch.min_time < low or (high is not None and batch.max_time >= high)
+    ):
+        raise UpdateOutsideWindow(
+            f"append to collection {name} has updates outside its window",
+            detail=f"The updates are at {batch.min_time} to {batch.max_time};"
+            f" the window goes from {old} up to, and without, {new}.",
+        )
+
+
+def _check_distinct(writes: Sequence[Write]) -> None:
+    ids = [write.capability.id for write in writes]
+    for collection in ids:
+        if ids.count(collection) > 1:
+            raise CollectionTwice(f"append names collection {collection} more than once")
+
+
+def acquire(
+    collection: GlobalId, leases: Leases, lease_ms: int | None, *, read: bool, write: bool
+) -> Plan[tuple[ReadCapability, WriteCapability]]:
+    """New capabilities at the present frontiers; useless ones where a frontier is released for
+    good.
+    """
+
+    def plan(state: State) -> tuple[list[AnyEvent], tuple[ReadCapability, WriteCapability]]:
+        shard = shard_of(state, collection)
+        since = shard.since if read else None
+        open_to_us = write and shard.description["writers"] == Writers.HOLDER
+        upper = shard.upper if open_to_us else None
+        reader = ReadCapability(new_token(), collection, frontier_of(shard.timeline, since))
+        writer = WriteCapability(new_token(), collection, frontier_of(shard.timeline, upper))
+        events: list[AnyEvent] = []
+        for granted, right in ((reader, Right.READ), (writer, Right.WRITE)):
+            bound = granted.frontier.only()
+            if bound is not None:
+                leases.renew(granted.token, lease_ms)
+                kept = records.Capability(granted.token, right, bound, lease_ms)
+                events.append(Granted(shard.id, kept))
+        return events, (reader, writer)
+
+    return plan
+
+
+def expire(leases: Leases) -> Plan[int]:
+    """Release the holds of all leases that have run out, and tell how many."""
+
+    def plan(state: State) -> tuple[list[AnyEvent], int]:
+        over = leases.over()
+        events: list[AnyEvent] = []
+        for token in over:
+            leases.forget(token)
+            shard = state.shard_of.get(token)
+            if shard is not None:
+                events.append(Expired(shard, token))
+        return events, len(events)
+
+    return plan

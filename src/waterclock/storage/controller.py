@@ -1,0 +1,252 @@
+"""Storage: the seven commands over a store of shards.
+
+Each command is durable when it returns and has changed nothing when it raises. Contents and
+frontiers are revealed only by `subscribe_at` and `acquire_capabilities`; everything else a user may
+want to know is a view over these.
+
+One background thread merges, sweeps and lets leases expire; commands run in their callers' threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from waterclock.model.errors import TimeForgotten
+from waterclock.model.frontier import Frontier
+from waterclock.model.ids import GlobalId
+from waterclock.persist.blob.api import Blob
+from waterclock.persist.consensus.api import Consensus
+from waterclock.persist.directory import DataDirectory
+from waterclock.persist.maintenance import Maintenance
+from waterclock.persist.parts import Selection, try_inline, write_batch
+from waterclock.persist.records import Batch
+from waterclock.persist.retry import Retry
+from waterclock.persist.rows import check_columns
+from waterclock.persist.state import State
+from waterclock.persist.store import Store
+from waterclock.storage import commands
+from waterclock.storage.api import (
+    Description,
+    ReadCapability,
+    Write,
+    WriteCapability,
+)
+from waterclock.storage.background import Background
+from waterclock.storage.leases import Clock, Leases
+from waterclock.storage.subscription import Subscription
+
+C = TypeVar("C", ReadCapability, WriteCapability)
+
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+class Storage:
+    """The Storage layer of one server. Thread-safe."""
+
+    def __init__(self, store: Store, clock: Clock = _monotonic_ms) -> None:
+        self._store = store
+        self._leases = Leases(clock)
+        self._columns: dict[GlobalId, tuple[pa.Schema, tuple[int, ...]]] = {}
+        """What never changes about a collection, so that a write need not ask the store."""
+        self.maintenance = Maintenance(store)
+        self._background: Background | None = None
+        self._directory: DataDirectory | None = None
+        for token, lease_ms in store.read(_leases_in):
+            self._leases.renew(token, lease_ms)
+
+    @classmethod
+    def open(
+        cls,
+        blob: Blob,
+        consensus: Consensus,
+        *,
+        clock: Clock = _monotonic_ms,
+        retry: Retry | None = None,
+        background: bool = True,
+    ) -> Storage:
+        """Recover everything durable and become its owner; other owners are fenced off."""
+        owner = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex}"
+        storage = cls(Store.open(blob, consensus, owner, retry), clock)
+        if background:
+            storage._background = Background(storage.maintain)
+        return storage
+
+    @classmethod
+    def open_directory(cls, path: Path, *, background: bool = True) -> Storage:
+        """Open, or begin, the data in a local directory. Raises `DataInUse` if a running server has
+        it.
+        """
+        directory = DataDirectory(path)
+        try:
+            storage = cls.open(directory.blob, directory.consensus, background=background)
+        except BaseException:
+            directory.consensus.close()
+            directory.release()
+            raise
+        storage._directory = directory
+        return storage
+
+    def create(
+        self,
+        collection: GlobalId,
+        description: Description,
+        *,
+        start: Frontier[int] | None = None,
+        lease_ms: int | None = None,
+    ) -> tuple[ReadCapability, WriteCapability]:
+        """Bind `collection`, never used before, to a new one whose since and upper are `start`.
+
+        Without a start it begins at the least time of its timeline. Raises `IdInUse`.
+        """
+        first = start or description.timeline.start()
+        return self._store.commit(
+            commands.create(collection, description, first, self._leases, lease_ms)
+        )
+
+    def subscribe_at(
+        self,
+        capability: ReadCapability,
+        *,
+        as_of: Frontier[int] | None = None,
+        snapshot: bool = True,
+        columns: Sequence[str] | None = None,
+        condition: pc.Expression | None = None,
+    ) -> Subscription:
+        """The collection from `as_of` on, which is the capability's frontier or later.
+
+        Returns at once; messages come as soon as they are known. `columns` and `condition` are
+        applied before anything is sent. Raises `CapabilityInvalid`, and `TimeForgotten` for an
+        `as_of` that the capability does not hold.
+        """
+        at = capability.frontier if as_of is None else as_of
+        schema = self._store.commit(commands.check(capability, self._leases))
+        begin = at.only()
+        if not capability.frontier <= at or begin is None:
+            raise TimeForgotten(
+                f"collection {capability.id} can not be read at {at} with a capability"
+                f" at {capability.frontier}"
+            )
+        selected = None if columns is None else schema.project(columns).names
+        return Subscription(
+            self._store, self._leases, capability, begin, snapshot, Selection(selected, condition)
+        )
+
+    def clone_capability(self, capability: C) -> C:
+        """An independent capability for the same collection and frontier, with as long a lease."""
+        return self._store.commit(commands.clone(capability, self._leases))
+
+    def downgrade_capability(self, capability: C, frontier: Frontier[int]) -> C:
+        """Move the capability forward to `frontier`. To where it already is, this renews its lease.
+
+        Raises `CapabilityInvalid`, or `FrontierRegression` if that is not forward.
+        """
+        return self._store.commit(commands.downgrade(capability, frontier, self._leases))
+
+    def drop_capability(self, capability: C) -> C:
+        """Downgrade the capability to the empty frontier: its hold and its right are gone."""
+        return self.downgrade_capability(capability, capability.frontier.timeline.empty())
+
+    def append(self, *writes: Write) -> tuple[WriteCapability, ...]:
+        """Apply every write, or none, durably, and move each capability to its new frontier.
+
+        Each write's updates must be at or after its capability's frontier and not at or after the
+        new one. Raises `CapabilityInvalid`, `WrongColumns`, `UpdateOutsideWindow`, `NoProgress`,
+        `FrontierRegression`.
+        """
+        with ExitStack() as stack:
+            batches = [self._written(write, stack) for write in writes]
+            return self._store.commit(commands.append(writes, batches, self._leases))
+
+    async def append_async(self, *writes: Write) -> tuple[WriteCapability, ...]:
+        """`append` for a coroutine. Cancelling it gives up the answer, not the change."""
+        batches: list[Batch | None] = []
+        for write in writes:
+            updates = self._checked(write)
+            batch = None if updates is None else try_inline(updates)
+            if batch is None and updates is not None:  # files are written outside the event loop
+                return await asyncio.to_thread(self.append, *writes)
+            batches.append(batch)
+        return await self._store.commit_async(commands.append(writes, batches, self._leases))
+
+    def acquire_capabilities(
+        self,
+        collection: GlobalId,
+        *,
+        lease_ms: int | None = None,
+        read: bool = True,
+        write: bool = True,
+    ) -> tuple[ReadCapability, WriteCapability]:
+        """Capabilities at the collection's present since and upper, as far as they can be had.
+
+        A frontier that everybody has released, that is not asked for, or that only Storage may
+        move, comes as a useless capability at the empty frontier. Raises `UnknownCollection`.
+        """
+        return self._store.commit(
+            commands.acquire(collection, self._leases, lease_ms, read=read, write=write)
+        )
+
+    def _written(self, write: Write, stack: ExitStack) -> Batch | None:
+        """The write's updates, checked, and stored if they are too large for the log."""
+        updates = self._checked(write)
+        if updates is None:
+            return None
+        return write_batch(self._store, str(write.capability.id), updates, stack)
+
+    def _checked(self, write: Write) -> pa.Table | pa.RecordBatch | None:
+        """The write's updates, if it has any, found to have the columns of the collection."""
+        updates, collection = write.updates, write.capability.id
+        if updates is None or updates.num_rows == 0:
+            return None
+        known = self._columns.get(collection)
+        if known is None:
+            known = self._store.read(commands.columns_of(collection))
+            self._columns[collection] = known
+        check_columns(updates, *known)
+        return updates
+
+    def maintain(self) -> bool:
+        """Do a bounded amount of background work; False if there was none. One thread at a time."""
+        expired = self.expire_leases()
+        return self.maintenance.step() or expired > 0
+
+    def expire_leases(self) -> int:
+        """Release the holds of leases that have run out, and tell how many."""
+        return self._store.commit(commands.expire(self._leases)) if self._leases.over() else 0
+
+    def close(self) -> None:
+        """Finish what was asked, end the subscriptions, and stop. Idempotent."""
+        if self._background is not None:
+            self._background.stop()
+        self._store.close()
+        if self._directory is not None:
+            self._directory.release()
+            self._directory = None
+
+    def __enter__(self) -> Storage:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _leases_in(state: State) -> list[tuple[str, int | None]]:
+    return [(c.id, c.lease_ms) for s in state.shards.values() for c in s.capabilities.values()]

@@ -1,0 +1,42 @@
+"""When capabilities run out.
+
+A capability may have a lease: a time after which, unexercised, it is gone. How long is durable,
+when is not: each exercise renews the lease for its full length, in memory and so for free, and a
+restart of the server counts as one, for nobody could reach it meanwhile.
+
+Only the thread that commits uses this, so a renewal and an expiry are never decided at the same
+time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Clock = Callable[[], int]
+"""Milliseconds that never go back."""
+
+
+class Leases:
+    """The deadlines of the capabilities that have one."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._deadlines: dict[str, int] = {}
+
+    def renew(self, token: str, lease_ms: int | None) -> None:
+        """Start the lease anew."""
+        if lease_ms is not None:
+            self._deadlines[token] = self._clock() + lease_ms
+
+    def forget(self, token: str) -> None:
+        self._deadlines.pop(token, None)
+
+    def is_over(self, token: str) -> bool:
+        """Whether the lease has run out."""
+        deadline = self._deadlines.get(token)
+        return deadline is not None and deadline <= self._clock()
+
+    def over(self) -> list[str]:
+        """The tokens whose lease has run out."""
+        now = self._clock()
+        return [token for token, deadline in list(self._deadlines.items()) if deadline <= now]

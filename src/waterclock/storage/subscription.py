@@ -1,0 +1,168 @@
+"""A subscription: the contents of a collection, then its changes, and how far they are complete.
+
+Everything a subscription says is exact and final. It only speaks of times below the collection's
+upper, reads them under its capability's hold, and states its own upper after all updates before
+that have been handed out. Resuming from a stated upper (see `held_after`) therefore neither repeats
+nor loses an update.
+
+It ends when the collection does (its upper becomes empty), when either side cancels it, or when its
+capability is gone. It pulls: nothing is read before the receiver asks, so a slow receiver costs no
+memory.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from waterclock.errors import WaterclockError
+from waterclock.model.errors import TimeForgotten
+from waterclock.persist.parts import Selection
+from waterclock.persist.reading import changes, snapshot
+from waterclock.persist.records import Batch, Bound
+from waterclock.persist.state import Shard, State
+from waterclock.persist.store import Store
+from waterclock.storage.api import Message, Progress, ReadCapability, Updates
+from waterclock.storage.commands import frontier_of
+from waterclock.storage.errors import SubscriptionCancelled
+from waterclock.storage.leases import Leases
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What the next messages are made from."""
+
+    columns: pa.Schema
+    batches: tuple[Batch, ...]
+    upper: Bound
+
+
+class Subscription:
+    """An iterator of messages. One thread receives; any thread may cancel."""
+
+    def __init__(
+        self,
+        store: Store,
+        leases: Leases,
+        capability: ReadCapability,
+        at: int,
+        contents: bool,
+        selection: Selection,
+    ) -> None:
+        self._store = store
+        self._leases = leases
+        self._capability = capability
+        self._selection = selection
+        self._through = at
+        """Every update at or before this time has been handed out, or was not asked for."""
+        self._owes_contents = contents
+        self._failure: WaterclockError | None = None
+        self._news = threading.Event()
+        self._unwatch = store.watch(str(capability.id), self._news.set)
+        self._messages = self._run()
+
+    def __iter__(self) -> Iterator[Message]:
+        return self
+
+    def __next__(self) -> Message:
+        """The next message, waiting as long as it takes. Raises the reason if there is none."""
+        while True:
+            message = self._step()
+            if message is not None:
+                return message
+            self._news.wait()
+
+    def receive(self, timeout_s: float) -> Message | None:
+        """The next message, or None if there is none within the time. StopIteration at the end."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            message = self._step()
+            left = deadline - time.monotonic()
+            if message is not None or left <= 0 or not self._news.wait(left):
+                return message
+
+    def cancel(self, reason: str = "the receiver has cancelled it") -> None:
+        """End the subscription at its next message; any thread of either side may."""
+        if self._failure is None:
+            self._failure = SubscriptionCancelled(
+                f"the subscription to collection {self._capability.id} has ended: {reason}"
+            )
+        self._news.set()
+
+    def close(self) -> None:
+        """End the subscription in the receiving thread and release what it holds."""
+        self.cancel()
+        self._messages.close()
+        self._unwatch()
+
+    def _step(self) -> Message | None:
+        """The next message, or None if there is none yet."""
+        if self._failure is None:
+            self._news.clear()
+            try:
+                return next(self._messages)
+            except StopIteration:
+                self._unwatch()
+                raise
+            except WaterclockError as error:
+                self._failure = error
+        self._messages.close()
+        self._unwatch()
+        raise self._failure
+
+    def _run(self) -> Generator[Message | None]:
+        """All messages, with None in between wherever there is none yet."""
+        while True:
+            if not self._store.read(self._is_ready):
+                yield None
+                continue
+            with self._store.pinned(self._view) as view:
+                for batch in self._read(view):
+                    yield Updates(batch)
+            timeline = self._capability.frontier.timeline.id
+            yield Progress(frontier_of(timeline, view.upper))
+            if view.upper is None:
+                return
+            self._through = view.upper - 1
+
+    def _read(self, view: _View) -> Iterator[pa.RecordBatch]:
+        read = (self._store, view.columns, view.batches)
+        if self._owes_contents:
+            self._owes_contents = False
+            yield from snapshot(*read, self._through, self._selection)
+        yield from changes(*read, self._through + 1, view.upper, self._selection)
+
+    def _is_ready(self, state: State) -> bool:
+        upper = self._shard(state).upper
+        complete_through = self._through if self._owes_contents else self._through + 1
+        return upper is None or upper > complete_through
+
+    def _view(self, state: State) -> tuple[_View, list[str]]:
+        shard = self._shard(state)
+        batches = tuple(shard.batches.values())
+        keys = [key for batch in batches for key in batch.keys]
+        return _View(shard.columns, batches, shard.upper), keys
+
+    def _shard(self, state: State) -> Shard:
+        """The shard, if this subscription still has the right to read on in it."""
+        token = self._capability.token
+        shard = state.shards[str(self._capability.id)]
+        held = shard.capabilities.get(token)
+        if held is None or self._leases.is_over(token):
+            raise SubscriptionCancelled(
+                f"the subscription to collection {shard.id} has ended:"
+                " its capability was dropped or has expired"
+            )
+        self._leases.renew(token, held.lease_ms)
+        if shard.since is None or shard.since > self._through:
+            since = frontier_of(shard.timeline, shard.since)
+            raise TimeForgotten(
+                f"the subscription to collection {shard.id} has come to time {self._through},"
+                f" which is before its since {since}",
+                hint="Hold the capability at or before the last time received.",
+            )
+        return shard
