@@ -11,7 +11,7 @@ statistics in the Parquet files keep row groups that can not match from being re
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from waterclock.persist.errors import Damaged, Unavailable
 from waterclock.persist.records import Batch, Part
-from waterclock.persist.rows import DIFF, TIME
+from waterclock.persist.rows import DIFF, TIME, times_and_diffs
 from waterclock.persist.store import Store, new_key
 
 INLINE_ROWS = 256
@@ -90,7 +91,7 @@ def try_inline(updates: pa.Table | pa.RecordBatch) -> Batch | None:
 
 
 def _described(updates: pa.Table | pa.RecordBatch, parts: tuple[Part, ...]) -> Batch:
-    times, diffs = updates.column(updates.num_columns - 2), updates.column(updates.num_columns - 1)
+    times, diffs = times_and_diffs(updates)
     if updates.num_rows <= INLINE_ROWS:  # as Python numbers: less overhead for a few rows
         few, signs = times.to_pylist(), diffs.to_pylist()
         return Batch(0, min(few), max(few), min(signs) < 0, parts)
@@ -134,7 +135,7 @@ def read_part(
         return
     key = part.key
     assert key is not None, "a part is inline or has a key"
-    with store.retry.call(lambda: store.blob.open(key)) as file:
+    with _told(key), store.retry.call(lambda: store.blob.open(key)) as file:
         fragment = ds.ParquetFileFormat().make_fragment(file)
         yield from fragment.to_batches(
             schema=columns,
@@ -144,6 +145,19 @@ def read_part(
             batch_readahead=_READAHEAD,
             fragment_readahead=1,
         )
+
+
+@contextmanager
+def _told(key: str) -> Iterator[None]:
+    """Tell what goes wrong inside a Parquet object in our terms."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        raise Damaged(
+            f'object "{key}" can not be read: {error}', hint="Restore the data from a backup."
+        ) from error
+    except OSError as error:
+        raise Unavailable(f'could not read object "{key}": {error}') from error
 
 
 def _both(a: pc.Expression | None, b: pc.Expression | None) -> pc.Expression | None:

@@ -110,8 +110,10 @@ def updates(schema: Schema, triples: list[tuple[tuple[Any, ...], int, int]]) -> 
 
 
 def required_columns(columns: pa.Schema) -> tuple[int, ...]:
-    """The places of the columns that may not hold a null."""
-    return tuple(i for i, field in enumerate(columns) if not field.nullable)
+    """The places of the row's columns that may not hold a null."""
+    return tuple(
+        i for i, field in enumerate(columns) if not field.nullable and i < len(columns) - 2
+    )
 
 
 def check_columns(
@@ -119,7 +121,8 @@ def check_columns(
 ) -> None:
     """Raise `WrongColumns` unless `given` has exactly those columns, and no null where none may be.
 
-    Nullability is judged by the values, not by how the columns given were declared.
+    Nullability is judged by the values, not by how the columns given were declared. Nulls among
+    times and diffs are for `times_and_diffs` to find.
     """
     schema = given.schema
     if schema is not columns and not schema.equals(columns):
@@ -129,6 +132,15 @@ def check_columns(
             raise WrongColumns(
                 f'null value in column "{columns.names[i]}" violates not-null constraint'
             )
+
+
+def times_and_diffs(given: pa.RecordBatch | pa.Table) -> tuple[pa.Array, pa.Array]:
+    """The last two columns of updates; `WrongColumns` if one has a null."""
+    last = given.num_columns - 1
+    times, diffs = given.column(last - 1), given.column(last)
+    if times.null_count or diffs.null_count:
+        raise WrongColumns(f"an update has no {TIME if times.null_count else DIFF}")
+    return times, diffs
 
 
 def _check_names_and_types(given: pa.Schema, expected: pa.Schema) -> None:

@@ -23,7 +23,6 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from waterclock.errors import WaterclockError
 from waterclock.persist.blob.api import Blob
 from waterclock.persist.consensus.api import Consensus
 from waterclock.persist.errors import Unavailable
@@ -87,7 +86,7 @@ class Store:
         self._wake = threading.Event()
         self._waking: set[asyncio.AbstractEventLoop] = set()
         self._closing = False
-        self._failure: WaterclockError | None = None
+        self._failure: BaseException | None = None
         self.logged_bytes = 0
         """Bytes appended to the log since it was opened, for deciding on checkpoints."""
         self._committer = threading.Thread(target=self._run, name="committer", daemon=True)
@@ -171,12 +170,11 @@ class Store:
         if events and self._failure is None:
             try:
                 self.logged_bytes += self._log.append(events)
-            except WaterclockError as error:
-                self._failure = error
-            else:
                 self._ahead.position += 1
                 with self._lock:
                     self._committed.apply_entry(events)
+            except BaseException as error:  # nobody may be left waiting, whatever it is
+                self._failure = error
         if self._failure is not None:
             for waiting in group:
                 waiting.error = waiting.error or self._failure
