@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from waterclock.persist.rows import DIFF, TIME
 
@@ -77,6 +78,8 @@ def _array_codes(column: pa.Array | pa.ChunkedArray) -> Codes:
         return row_codes([array.is_valid(), *array.flatten()], len(array))
     if pa.types.is_list(array.type):
         return _list_codes(array)
+    if pa.types.is_floating(array.type):  # NaNs that differ in their bits are told apart otherwise
+        array = pc.if_else(pc.is_nan(array), pa.scalar(float("nan"), array.type), array)
     return _encoded(array)
 
 
@@ -104,7 +107,12 @@ def _combined(left: Codes, right: Codes) -> Codes:
     """One code for each pair of codes."""
     if len(left) == 0:
         return left
-    width = int(right.max()) + 1
-    if int(left.max()) + 1 > _CODE_LIMIT // width:
-        left = _encoded(pa.array(left))  # dense again: at most as many codes as rows
-    return left * width + right
+    if not _fits(left, right):  # dense again: at most as many codes as rows
+        left, right = _encoded(pa.array(left)), _encoded(pa.array(right))
+        assert _fits(left, right), "too many rows to consolidate at once"
+    return left * (int(right.max()) + 1) + right
+
+
+def _fits(left: Codes, right: Codes) -> bool:
+    """Whether the pairs of codes can be told apart in 64 bits."""
+    return int(left.max()) + 1 <= _CODE_LIMIT // (int(right.max()) + 1)

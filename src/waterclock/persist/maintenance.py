@@ -29,6 +29,7 @@ class Maintenance:
         self._checkpoint_bytes = checkpoint_bytes
         self._checkpointed_at = 0
         self._merges: dict[str, Iterator[None]] = {}
+        self._touched: set[str] = set()
         self._unlisted = True
         self._suspects: deque[str] = deque()
 
@@ -46,13 +47,22 @@ class Maintenance:
             pass
 
     def _step_merges(self) -> bool:
-        for shard in self._store.take_touched():
-            if shard not in self._merges and is_mergeable(self._store, shard):
+        self._touched |= self._store.take_touched()
+        for shard in sorted(self._touched - self._merges.keys()):
+            if is_mergeable(self._store, shard):
                 self._merges[shard] = merge(self._store, shard)
+        self._touched.clear()  # the end of a merge touches its shard again
+        worked = bool(self._merges)
         for shard, steps in list(self._merges.items()):
-            if next(steps, StopIteration) is StopIteration:
+            try:
+                ended = next(steps, StopIteration) is StopIteration
+            except BaseException:
                 del self._merges[shard]
-        return bool(self._merges)
+                self._touched.add(shard)  # to begin anew when the world is well again
+                raise
+            if ended:
+                del self._merges[shard]
+        return worked
 
     def _sweep_garbage(self) -> bool:
         """Blobs of batches that were replaced and that no reader still reads."""

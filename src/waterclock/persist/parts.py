@@ -5,7 +5,8 @@ Parquet objects of a bounded number of rows, written before the commit under nam
 uses: they count once the log refers to them.
 
 A reader names columns and a condition; both are applied here, before rows leave storage, and the
-statistics in the Parquet files keep row groups that can not match from being read.
+statistics in the Parquet files keep row groups that can not match from being read. Every page has a
+checksum, so bytes that changed on disk are found and not answered.
 """
 
 from __future__ import annotations
@@ -40,7 +41,12 @@ _PARQUET_WRITE: dict[str, Any] = {
     "compression_level": 1,
     "row_group_size": GROUP_ROWS,
     "write_page_index": True,
+    "write_page_checksum": True,
 }
+_PARQUET = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+)
+_CHECKSUM_FAILED = "checksum verification failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +100,9 @@ def _described(updates: pa.Table | pa.RecordBatch, parts: tuple[Part, ...]) -> B
     times, diffs = times_and_diffs(updates)
     if updates.num_rows <= INLINE_ROWS:  # as Python numbers: less overhead for a few rows
         few, signs = times.to_pylist(), diffs.to_pylist()
-        return Batch(0, min(few), max(few), min(signs) < 0, parts)
+        return Batch(0, min(few), max(few), min(signs) <= 0, parts)
     span = pc.min_max(times)
-    signed = pc.min(diffs).as_py() < 0
+    signed = pc.min(diffs).as_py() <= 0
     return Batch(0, span["min"].as_py(), span["max"].as_py(), signed, parts)
 
 
@@ -110,12 +116,29 @@ def _inline(updates: pa.Table | pa.RecordBatch) -> Part:
 def write_part(store: Store, shard: str, updates: pa.Table, stack: ExitStack) -> Part:
     """Store the updates as one Parquet object."""
     sink = pa.BufferOutputStream()
-    pq.write_table(updates, sink, **_PARQUET_WRITE)
+    pq.write_table(updates, sink, write_statistics=_prunable(updates), **_PARQUET_WRITE)
     data = sink.getvalue()
     key = new_key(f"shard/{shard}", store.epoch, ".parquet")
     stack.enter_context(store.writing(key))
     store.retry.call(lambda: store.blob.put(key, data))
     return Part(updates.num_rows, data.size, key=key)
+
+
+def _prunable(updates: pa.Table) -> list[str]:
+    """The columns whose statistics tell all about their values.
+
+    Those of a column with NaNs are silent about the NaNs, and a row group would be skipped although
+    a NaN in it satisfies the condition.
+    """
+    return [
+        field.name
+        for field in updates.schema
+        if not pa.types.is_nested(field.type) and not _has_nan(updates[field.name])
+    ]
+
+
+def _has_nan(column: pa.ChunkedArray) -> bool:
+    return pa.types.is_floating(column.type) and bool(pc.any(pc.is_nan(column)).as_py())
 
 
 def read_part(
@@ -136,7 +159,7 @@ def read_part(
     key = part.key
     assert key is not None, "a part is inline or has a key"
     with _told(key), store.retry.call(lambda: store.blob.open(key)) as file:
-        fragment = ds.ParquetFileFormat().make_fragment(file)
+        fragment = _PARQUET.make_fragment(file)
         yield from fragment.to_batches(
             schema=columns,
             columns=wanted,
@@ -152,11 +175,11 @@ def _told(key: str) -> Iterator[None]:
     """Tell what goes wrong inside a Parquet object in our terms."""
     try:
         yield
-    except pa.ArrowInvalid as error:
-        raise Damaged(
-            f'object "{key}" can not be read: {error}', hint="Restore the data from a backup."
-        ) from error
-    except OSError as error:
+    except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, pa.ArrowInvalid) or _CHECKSUM_FAILED in str(error):
+            raise Damaged(
+                f'object "{key}" can not be read: {error}', hint="Restore the data from a backup."
+            ) from error
         raise Unavailable(f'could not read object "{key}": {error}') from error
 
 

@@ -64,8 +64,8 @@ class Part(Record, frozen=True, array_like=True, gc=False):
 class Batch(Record, frozen=True, array_like=True, gc=False):
     """An immutable set of updates with what a reader must know before opening it.
 
-    `signed` tells that some diff is negative; without it, no update of the batch can cancel
-    another.
+    `signed` tells that some diff is not positive; without it, no update of the batch is nothing or
+    can cancel another.
     """
 
     id: int
@@ -215,5 +215,5 @@ def _decoded(decoder: msgspec.msgpack.Decoder[T], data: bytes, what: str) -> T:
         )
     try:
         return decoder.decode(memoryview(data)[1:])
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Damaged(f"{what} can not be read", detail=str(error)) from error

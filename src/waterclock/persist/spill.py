@@ -59,7 +59,8 @@ class Spill:
         for number in range(self._partitions):
             path = Path(folder) / f"{number}.arrow"
             sink = self._stack.enter_context(pa.OSFile(str(path), "wb"))
-            self._writers.append(pa.ipc.new_file(sink, self._schema))
+            writer = self._stack.enter_context(pa.ipc.new_file(sink, self._schema))
+            self._writers.append(writer)
             self._files.append(path)
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -96,8 +97,6 @@ class Spill:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for writer in self._writers:
-            writer.close()
         self._stack.close()
 
 

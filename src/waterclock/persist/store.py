@@ -15,11 +15,12 @@ It knows nothing of what the events mean to users, of leases, or of clocks.
 from __future__ import annotations
 
 import asyncio
+import heapq
 import threading
 import uuid
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -78,8 +79,11 @@ class Store:
         self._ahead = State.from_checkpoint(state.to_checkpoint())
         self._lock = threading.Lock()
         self._pins: Counter[str] = Counter()
+        self._unpinned: deque[list[str]] = deque()
+        """Pins that were let go of and still count. A reader may be let go of by the garbage
+        collector, which may run in a thread that has the lock: so this needs none."""
         self._writing: set[str] = set()
-        self._abandoned: set[str] = set()
+        self._abandoned: deque[str] = deque()
         self._touched: set[str] = set(state.shards)
         self._watchers: defaultdict[str, set[Callable[[], None]]] = defaultdict(set)
         self._queue: deque[_Waiting[Any]] = deque()
@@ -159,9 +163,26 @@ class Store:
             self._wake.clear()
             while self._queue:
                 size = min(len(self._queue), _LARGEST_GROUP)
-                self._commit_group([self._queue.popleft() for _ in range(size)])
+                group = [self._queue.popleft() for _ in range(size)]
+                try:
+                    self._commit_group(group)
+                except BaseException:  # a bug of ours: loud, but nobody may wait for it for ever
+                    self._give_up(group)
+                    raise
             if self._closing:
                 return
+
+    def _give_up(self, group: list[_Waiting[Any]]) -> None:
+        """Answer everybody when the committer is about to end."""
+        self._failure = self._failure or Unavailable(
+            "the store has stopped after an internal error",
+            hint="Restart the server; what was acknowledged is durable.",
+        )
+        for waiting in group:
+            waiting.error = waiting.error or self._failure
+        _release(group)
+        self._refuse_queued()
+        self._notify([])
 
     def _commit_group(self, group: list[_Waiting[Any]]) -> None:
         events: list[AnyEvent] = []
@@ -215,21 +236,32 @@ class Store:
                 raise self._failure
             found, named = keys(self._committed)
             pinned = list(named)
-            self._pins.update(pinned)
+            self._live_pins().update(pinned)
         try:
             yield found
         finally:
-            with self._lock:
-                self._pins.subtract(pinned)
-                for key in pinned:
-                    if not self._pins[key]:
-                        del self._pins[key]
+            self._unpinned.append(pinned)
+            if self._lock.acquire(blocking=False):
+                try:
+                    self._live_pins()
+                finally:
+                    self._lock.release()
+
+    def _live_pins(self) -> Counter[str]:
+        """How often each blob is pinned. For whoever has the lock."""
+        while self._unpinned:
+            unpinned = self._unpinned.popleft()
+            self._pins.subtract(unpinned)
+            for key in unpinned:
+                if not self._pins[key]:
+                    del self._pins[key]
+        return self._pins
 
     def deletable(self, limit: int) -> list[str]:
-        """Some garbage that no reader has pinned."""
+        """Some garbage that no reader has pinned: the first of it, in the order of keys."""
         with self._lock:
-            free = (key for key in self._committed.garbage if key not in self._pins)
-            return [key for key, _ in zip(free, range(limit), strict=False)]
+            pins = self._live_pins()
+            return heapq.nsmallest(limit, (k for k in self._committed.garbage if k not in pins))
 
     def watch(self, shard: str, callback: Callable[[], None]) -> Callable[[], None]:
         """Have `callback` called, by the committer, after each commit that touches the shard.
@@ -269,34 +301,37 @@ class Store:
             self._writing.add(key)
         try:
             yield
-        except BaseException:
-            with self._lock:
-                self._abandoned.add(key)
+        except BaseException:  # without the lock, as for pins
+            self._writing.discard(key)
+            self._abandoned.append(key)
             raise
-        finally:
-            with self._lock:
-                self._writing.discard(key)
+        self._writing.discard(key)
 
     def take_abandoned(self) -> list[str]:
         """Blobs that were given up since the last call."""
-        with self._lock:
-            taken = list(self._abandoned)
-            self._abandoned.clear()
-        return taken
+        return [self._abandoned.popleft() for _ in range(len(self._abandoned))]
 
     def orphans(self, listed: Iterable[str]) -> list[str]:
         """Those of the listed keys that nothing refers to and nobody is writing.
 
         The listing must be older than this call, so that a key committed since is seen as referred
         to. Blobs of later epochs belong to a server that has taken over, whose references we do not
-        know: they are left alone.
+        know: they are left alone, and so is what no server has written.
+
+        This goes through the committer. Somebody whose wait was interrupted has given his blob up
+        while his plan may still be on its way; it is ahead of us there.
         """
 
-        def unneeded(state: State) -> list[str]:
-            kept = state.referenced() | self._writing | set(self._pins)
-            return [key for key in listed if key not in kept and epoch_of(key) <= self.epoch]
+        def unneeded(state: State) -> tuple[list[AnyEvent], list[str]]:
+            with self._lock:
+                kept = state.referenced() | self._writing | set(self._live_pins())
+            return [], [key for key in listed if key not in kept and self._is_ours(key)]
 
-        return self.read(unneeded)
+        return self.commit(unneeded)
+
+    def _is_ours(self, key: str) -> bool:
+        epoch = epoch_of(key)
+        return epoch is not None and epoch <= self.epoch
 
     def take_touched(self) -> set[str]:
         """The shards that commits have changed since the last call; at first, all of them."""
@@ -341,9 +376,10 @@ def new_key(folder: str, epoch: int, suffix: str = "") -> str:
     return f"{folder}/{epoch}-{uuid.uuid4().hex}{suffix}"
 
 
-def epoch_of(key: str) -> int:
-    """The epoch of the owner that wrote the blob."""
-    return int(key.rpartition("/")[2].partition("-")[0])
+def epoch_of(key: str) -> int | None:
+    """The epoch of the owner that wrote the blob; None if the key is none of `new_key`."""
+    epoch, dash, _ = key.rpartition("/")[2].partition("-")
+    return int(epoch) if dash and epoch.isdecimal() else None
 
 
 def _release(group: list[_Waiting[Any]]) -> None:
@@ -355,7 +391,8 @@ def _release(group: list[_Waiting[Any]]) -> None:
         else:
             loops.setdefault(waiting.future.get_loop(), []).append(waiting)
     for loop, waiters in loops.items():
-        loop.call_soon_threadsafe(_settle, waiters)
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits in it any more
+            loop.call_soon_threadsafe(_settle, waiters)
 
 
 def _settle(waiters: list[_Waiting[Any]]) -> None:

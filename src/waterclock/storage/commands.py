@@ -132,6 +132,8 @@ def create(
 ) -> Plan[tuple[ReadCapability, WriteCapability]]:
     """Bind the id. For a collection that Storage fills, the write capability stays inside."""
     timeline = description.timeline.id
+    if start.timeline.id != timeline:
+        raise ForeignTime(timeline, start.timeline.id)
     read = records.Capability(new_token(), Right.READ, start.only(), lease_ms)
     fills = description.writers is Writers.STORAGE
     write = records.Capability(new_token(), Right.WRITE, start.only(), None if fills else lease_ms)

@@ -110,7 +110,8 @@ class Storage:
     ) -> tuple[ReadCapability, WriteCapability]:
         """Bind `collection`, never used before, to a new one whose since and upper are `start`.
 
-        Without a start it begins at the least time of its timeline. Raises `IdInUse`.
+        Without a start it begins at the least time of its timeline. Raises `IdInUse`, and
+        `ForeignTime` for a start of another timeline.
         """
         first = start or description.timeline.start()
         return self._store.commit(

@@ -4,8 +4,8 @@ A capability may have a lease: a time after which, unexercised, it is gone. How 
 when is not: each exercise renews the lease for its full length, in memory and so for free, and a
 restart of the server counts as one, for nobody could reach it meanwhile.
 
-Only the thread that commits uses this, so a renewal and an expiry are never decided at the same
-time.
+Only the thread that commits lets a lease expire. Subscriptions renew theirs from the threads that
+receive; one that renews just as its lease expires has lost it, and learns so at its next message.
 """
 
 from __future__ import annotations

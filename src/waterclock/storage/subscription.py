@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from waterclock.errors import WaterclockError
 from waterclock.model.errors import TimeForgotten
 from waterclock.persist.parts import Selection
 from waterclock.persist.reading import changes, snapshot
@@ -60,7 +59,7 @@ class Subscription:
         self._through = at
         """Every update at or before this time has been handed out, or was not asked for."""
         self._owes_contents = contents
-        self._failure: WaterclockError | None = None
+        self._failure: BaseException | None = None
         self._news = threading.Event()
         self._unwatch = store.watch(str(capability.id), self._news.set)
         self._messages = self._run()
@@ -101,14 +100,14 @@ class Subscription:
 
     def _step(self) -> Message | None:
         """The next message, or None if there is none yet."""
+        self._news.clear()  # before looking, so that no news and no cancel after it is missed
         if self._failure is None:
-            self._news.clear()
             try:
                 return next(self._messages)
             except StopIteration:
                 self._unwatch()
                 raise
-            except WaterclockError as error:
+            except BaseException as error:  # asked again, it must not look like the end
                 self._failure = error
         self._messages.close()
         self._unwatch()

@@ -1,0 +1,172 @@
+"""The state is a function of the log: rebuilt from any checkpoint it is the same."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from waterclock.persist.records import (
+    AnyEvent,
+    Appended,
+    Batch,
+    Bound,
+    Capability,
+    Checkpointed,
+    Created,
+    Downgraded,
+    Expired,
+    Granted,
+    Opened,
+    Part,
+    Replaced,
+    Right,
+    Swept,
+    decode_checkpoint,
+    decode_entry,
+    encode_checkpoint,
+    encode_entry,
+)
+from waterclock.persist.schema_codec import encode_schema
+from waterclock.persist.state import Shard, State, later
+from waterclock.testing.persist_world import EVERY_TYPE
+
+many = settings(max_examples=60, deadline=None)
+
+
+def draw_event(draw: st.DrawFn, state: State, number: int) -> AnyEvent:
+    """Something that may happen in the state; `number` makes new names."""
+    kinds = ["create", "open", "checkpoint", "sweep"]
+    if state.shards:
+        kinds += ["grant"] * 3
+    if state.shard_of:
+        kinds += ["down", "down", "drop", "expire"]
+    if any(_writers(shard) for shard in state.shards.values()):
+        kinds += ["append"] * 4
+    if any(shard.batches for shard in state.shards.values()):
+        kinds.append("replace")
+    match draw(st.sampled_from(kinds)):
+        case "create":
+            return Created(
+                f"s{number}", "epoch_ms", encode_schema(EVERY_TYPE), None, draw(st.integers(0, 5))
+            )
+        case "open":
+            return Opened(state.epoch + 1, f"owner{number}")
+        case "checkpoint":
+            return Checkpointed(state.position, f"checkpoint/{number}")
+        case "sweep":
+            return Swept(tuple(sorted(state.garbage)[:2]))
+        case "grant":
+            shard = state.shards[draw(st.sampled_from(sorted(state.shards)))]
+            right = draw(st.sampled_from(Right))
+            held = shard.since if right is Right.READ else shard.upper
+            lease = draw(st.none() | st.integers(1, 9))
+            return Granted(shard.id, Capability(f"c{number}", right, held or 0, lease))
+        case "append":
+            return _draw_append(draw, state, number)
+        case "replace":
+            shard = draw(st.sampled_from([s for s in state.shards.values() if s.batches]))
+            removed = draw(st.sets(st.sampled_from(sorted(shard.batches))))
+            merged = Batch(state.next_batch, 0, 1, True, (Part(1, 1, key=f"merged/{number}"),))
+            return Replaced(shard.id, tuple(sorted(removed)), draw(st.sampled_from([None, merged])))
+        case kind:
+            return _draw_move(draw, state, kind)
+
+
+def _writers(shard: Shard) -> list[str]:
+    return [c.id for c in shard.capabilities.values() if c.right is Right.WRITE]
+
+
+def _draw_append(draw: st.DrawFn, state: State, number: int) -> AnyEvent:
+    shard = draw(st.sampled_from([s for s in state.shards.values() if _writers(s)]))
+    writer = draw(st.sampled_from(_writers(shard)))
+    frontier = shard.capabilities[writer].frontier
+    assert frontier is not None
+    key = draw(st.sampled_from([None, f"part/{number}"]))
+    part = Part(1, 1, inline=None if key else b"x", key=key)
+    batch = draw(st.sampled_from([None, Batch(state.next_batch, 0, 3, False, (part,))]))
+    return Appended(shard.id, writer, draw(_at_or_after(frontier)), batch)
+
+
+def _draw_move(draw: st.DrawFn, state: State, kind: str) -> AnyEvent:
+    capability = draw(st.sampled_from(sorted(state.shard_of)))
+    shard = state.shard_of[capability]
+    if kind == "expire":
+        return Expired(shard, capability)
+    frontier = state.shards[shard].capabilities[capability].frontier
+    assert frontier is not None
+    to = None if kind == "drop" else draw(_at_or_after(frontier))
+    return Downgraded(shard, capability, to)
+
+
+def _at_or_after(frontier: int) -> st.SearchStrategy[int]:
+    return st.integers(frontier, frontier + 4)
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[list[AnyEvent]]:
+    """Entries of events, each of which may happen when it does."""
+    state = State()
+    entries: list[list[AnyEvent]] = []
+    number = 0
+    for size in draw(st.lists(st.integers(1, 4), max_size=12)):
+        entry: list[AnyEvent] = []
+        for _ in range(size):
+            number += 1
+            event = draw_event(draw, state, number)
+            state.apply(event)
+            entry.append(event)
+        state.position += 1
+        entries.append(entry)
+    return entries
+
+
+@pytest.mark.semantics(43)
+@many
+@given(logs(), st.data())
+def test_a_checkpoint_and_the_entries_after_it_are_the_whole_log(
+    entries: list[list[AnyEvent]], data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(0, len(entries)))
+    whole, early = State(), State()
+    for entry in entries:
+        whole.apply_entry(entry)
+    for entry in entries[:cut]:
+        early.apply_entry(entry)
+    kept = decode_checkpoint(encode_checkpoint(early.to_checkpoint()))
+    recovered = State.from_checkpoint(kept)
+    assert recovered == early
+    for entry in entries[cut:]:
+        recovered.apply_entry(decode_entry(encode_entry(entry)))
+    assert recovered == whole
+    assert recovered.to_checkpoint() == whole.to_checkpoint()
+
+
+@pytest.mark.semantics(33, 46)
+@many
+@given(logs())
+def test_frontiers_follow_capabilities_and_never_move_back(entries: list[list[AnyEvent]]) -> None:
+    state = State()
+    for entry in entries:
+        for event in entry:
+            before = {s.id: (s.since, s.upper) for s in state.shards.values()}
+            state.apply(event)
+            for shard in state.shards.values():
+                since, upper = before.get(shard.id, (shard.since, shard.upper))
+                assert later(since, shard.since) == shard.since
+                assert later(upper, shard.upper) == shard.upper
+                _check_held(shard, Right.READ, shard.since)
+                _check_held(shard, Right.WRITE, shard.upper)
+        assert state.shard_of == {
+            c: shard.id for shard in state.shards.values() for c in shard.capabilities
+        }
+    numbers = [b for shard in state.shards.values() for b in shard.batches]
+    assert len(set(numbers)) == len(numbers)
+    assert all(number < state.next_batch for number in numbers)
+
+
+def _check_held(shard: Shard, right: Right, frontier: Bound) -> None:
+    """A live capability granted at the frontier is never passed by it."""
+    held = [c.frontier for c in shard.capabilities.values() if c.right is right and c.frontier]
+    if frontier is not None and held:
+        assert frontier <= min(held)

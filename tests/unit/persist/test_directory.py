@@ -1,0 +1,134 @@
+"""One server per data directory, told by the kernel."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from waterclock.persist.directory import DataDirectory
+from waterclock.persist.errors import DataInUse, Unavailable
+from waterclock.persist.store import Store
+from waterclock.testing.persist_world import append, contents, create, numbers, open_store
+
+HOLD = """
+import sys
+from pathlib import Path
+from waterclock.persist.directory import DataDirectory
+held = DataDirectory(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def holder(path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process that has the directory open."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"held\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def opened(path: Path) -> tuple[DataDirectory, Store]:
+    directory = DataDirectory(path)
+    return directory, open_store(directory.blob, directory.consensus)
+
+
+def closed(directory: DataDirectory, store: Store) -> None:
+    store.close()
+    directory.release()
+
+
+@pytest.mark.semantics(43)
+def test_a_directory_is_made_and_keeps_its_data(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "data"
+    directory, store = opened(path)
+    create(store, "s")
+    append(store, "s", 1, numbers([(n, 0, 1) for n in range(300)]))
+    append(store, "s", 2, numbers([(0, 1, -1)]))
+    closed(directory, store)
+    assert {entry.name for entry in path.iterdir()} >= {"LOCK", "log.db", "blobs"}
+    directory, store = opened(path)
+    assert contents(store, "s", 1) == {(n,): 1 for n in range(1, 300)}
+    closed(directory, store)
+
+
+def test_a_second_opener_is_refused_and_told_by_whom(tmp_path: Path) -> None:
+    with holder(tmp_path) as process:
+        with pytest.raises(DataInUse, match=f"in use by process {process.pid}$") as refusal:
+            DataDirectory(tmp_path)
+        assert str(tmp_path) in refusal.value.message
+        assert refusal.value.hint is not None
+
+
+def test_the_lock_of_a_killed_server_is_free(tmp_path: Path) -> None:
+    with holder(tmp_path) as process:
+        process.send_signal(signal.SIGKILL)
+        process.wait(20)
+        directory = DataDirectory(tmp_path)
+        assert (tmp_path / "LOCK").read_text() == f"{os.getpid()}\n"
+        directory.consensus.close()
+        directory.release()
+
+
+def test_the_same_process_can_not_open_it_twice_but_again(tmp_path: Path) -> None:
+    first = DataDirectory(tmp_path)
+    with pytest.raises(DataInUse, match=f"process {os.getpid()}"):
+        DataDirectory(tmp_path)
+    first.consensus.close()
+    first.release()
+    second = DataDirectory(tmp_path)
+    second.consensus.close()
+    second.release()
+
+
+def test_what_a_crash_left_half_written_is_removed(tmp_path: Path) -> None:
+    first = DataDirectory(tmp_path)
+    first.consensus.close()
+    first.release()
+    leftover = tmp_path / "blobs" / "tmp~" / "leftover"
+    leftover.write_bytes(b"half")
+    second = DataDirectory(tmp_path)
+    assert not leftover.exists()
+    second.consensus.close()
+    second.release()
+
+
+def test_a_path_that_can_not_be_a_directory_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("in the way")
+    for bad in (path, path / "below"):
+        with pytest.raises(Unavailable, match="could not open data directory") as refusal:
+            DataDirectory(bad)
+        assert str(bad) in refusal.value.message
+        assert refusal.value.hint == "Choose a directory that this user may write to."
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
+def test_a_directory_that_may_not_be_written_to_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "sealed"
+    path.mkdir(mode=0o500)
+    with pytest.raises(Unavailable, match=f'directory "{path}": Permission denied'):
+        DataDirectory(path)
+
+
+def test_a_failure_while_opening_frees_the_lock(tmp_path: Path) -> None:
+    (tmp_path / "blobs").write_text("in the way")
+    with pytest.raises(Unavailable):
+        DataDirectory(tmp_path)
+    (tmp_path / "blobs").unlink()
+    directory = DataDirectory(tmp_path)
+    directory.consensus.close()
+    directory.release()

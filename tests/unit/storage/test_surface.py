@@ -1,0 +1,58 @@
+"""What Storage offers, and that it offers nothing else."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from waterclock.storage.api import Progress, ReadCapability, Updates, WriteCapability
+from waterclock.storage.controller import Storage
+from waterclock.storage.subscription import Subscription
+from waterclock.testing.storage_world import TABLE, MemoryWorld, at, drain, user, write
+
+COMMANDS = {
+    "create",
+    "subscribe_at",
+    "clone_capability",
+    "downgrade_capability",
+    "drop_capability",
+    "append",
+    "acquire_capabilities",
+}
+HOUSEKEEPING = {"open", "open_directory", "close", "maintain", "expire_leases", "maintenance"}
+SAME_FOR_COROUTINES = {"append_async"}
+
+
+def public(names: object) -> set[str]:
+    return {name for name in dir(names) if not name.startswith("_")}
+
+
+@pytest.mark.semantics(58)
+def test_the_commands_are_exactly_the_seven(world: MemoryWorld) -> None:
+    assert public(world.storage) == COMMANDS | HOUSEKEEPING | SAME_FOR_COROUTINES
+    one, other = (inspect.signature(f) for f in (Storage.append, Storage.append_async))
+    assert one.parameters == other.parameters
+
+
+@pytest.mark.semantics(58, 68)
+def test_only_two_commands_reveal_anything(world: MemoryWorld) -> None:
+    """The others answer with what their caller gave them: capabilities, moved as asked."""
+    storage = world.storage
+    read, written = storage.create(user(1), TABLE)
+    first = storage.clone_capability(written)
+    [moved] = storage.append(write(written, 9, ((1, "a"), 3, 1)))
+    assert moved == WriteCapability(written.token, user(1), at(9)), "not where upper is: at 0"
+    clone = storage.clone_capability(read)
+    assert clone == ReadCapability(clone.token, user(1), at(0))
+    assert storage.downgrade_capability(clone, at(4)).frontier == at(4), "not since, at 0"
+    read2, write2 = storage.acquire_capabilities(user(1))
+    assert (read2.frontier, write2.frontier) == (at(0), at(0))
+    storage.drop_capability(write2)
+    storage.append(write(first, 9))
+    kinds = {type(message) for message in drain(storage.subscribe_at(read))}
+    assert kinds == {Updates, Progress}
+
+
+def test_a_subscription_can_be_received_and_ended() -> None:
+    assert public(Subscription) == {"receive", "cancel", "close"}
