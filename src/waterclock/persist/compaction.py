@@ -7,8 +7,8 @@ blobs pinned.
 
 Which batches: the longest run of smallest ones in which none is much larger than all smaller ones
 together. So a row is rewritten a logarithmic number of times and the number of batches stays
-logarithmic too. A batch with several times and negative diffs is rewritten once more when since has
-passed it whole. A shard that nobody can read any more loses all its batches.
+logarithmic too. Batches that since has passed whole are merged as soon as a good part of their rows
+may cancel. A shard that nobody can read any more loses all its batches.
 
 A merge is a generator that pauses after each bounded piece of work, so that a large one does not
 delay others.
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from waterclock.persist.parts import EVERYTHING, read_part, write_batch
+from waterclock.persist.parts import EVERYTHING, measured, read_part, write_batch
 from waterclock.persist.records import AnyEvent, Batch, Bound, Replaced
 from waterclock.persist.spill import Spill
 from waterclock.persist.state import State
@@ -58,8 +58,16 @@ def mergeable(batches: Iterable[Batch], since: Bound) -> list[Batch]:
         len(best) >= FEWEST and sum(batch.rows for batch in best) >= TINY_ROWS
     ):
         return best
-    passed = (b for b in by_size if b.signed and b.min_time < b.max_time <= since)
-    return [batch for batch, _ in zip(passed, range(1), strict=False)]
+    return _cancellable([batch for batch in by_size if batch.max_time <= since])
+
+
+def _cancellable(passed: list[Batch]) -> list[Batch]:
+    """All batches that since has passed, if much in them may cancel."""
+    signed = sum(batch.rows for batch in passed if batch.signed)
+    rows = sum(batch.rows for batch in passed)
+    apart = len(passed) > 1 or any(batch.min_time < batch.max_time for batch in passed)
+    much = signed and RATIO * signed >= rows - signed and rows >= TINY_ROWS
+    return passed if apart and much else []
 
 
 def _run_of_similar(by_size: list[Batch]) -> list[Batch]:
@@ -90,8 +98,8 @@ def merge(store: Store, shard_id: str) -> Iterator[None]:
             return
         written: list[Batch] = []
         if candidate.since is not None:
-            rows = sum(batch.rows for batch in candidate.batches)
-            spill = stack.enter_context(Spill(candidate.columns, rows, candidate.since))
+            extent = measured(candidate.batches)
+            spill = stack.enter_context(Spill(candidate.columns, *extent, since=candidate.since))
             since_pause = 0
             for found in _updates(store, candidate):
                 spill.add(found)

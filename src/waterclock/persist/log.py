@@ -106,9 +106,11 @@ def _recover_steadily(blob: Blob, consensus: Consensus) -> State:
 
 def recover(blob: Blob, consensus: Consensus) -> State:
     """The state that the log and its newest checkpoint describe. Changes nothing."""
-    entries = [(position, decode_entry(entry)) for position, entry in consensus.read(1)]
-    state = _newest_checkpoint(blob, entries)
-    for position, events in entries:
+    entries = list(consensus.read(1))
+    decoded = [(position, decode_entry(entry)) for position, entry in entries]
+    state = _newest_checkpoint(blob, decoded)
+    state.tail_bytes = sum(len(entry) for position, entry in entries if position > state.position)
+    for position, events in decoded:
         if position <= state.position:
             continue
         if position != state.position + 1:

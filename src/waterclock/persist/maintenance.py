@@ -75,9 +75,7 @@ class Maintenance:
         return True
 
     def _sweep_orphans(self) -> bool:
-        """Blobs that were written and never committed: by a crash before, or by a command that was
-        refused.
-        """
+        """Blobs that were written and never committed: by a crash, or for a refused command."""
         if self._unlisted:
             self._suspects.extend(self._store.retry.call(lambda: list(self._store.blob.list(""))))
             self._unlisted = False

@@ -11,10 +11,10 @@ checksum, so bytes that changed on disk are found and not answered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from waterclock.errors import WaterclockError
 from waterclock.persist.errors import Damaged, Unavailable
 from waterclock.persist.records import Batch, Part
 from waterclock.persist.rows import DIFF, TIME, times_and_diffs
@@ -35,6 +36,8 @@ PART_ROWS = 1_000_000
 GROUP_ROWS = 128 * 1024
 """The rows of a Parquet row group, which is also what a reader holds at once of each."""
 _READAHEAD = 4
+_COMPRESSION = 8
+"""How much smaller Parquet may be than the same rows in memory; more is rare."""
 
 _PARQUET_WRITE: dict[str, Any] = {
     "compression": "zstd",
@@ -47,6 +50,12 @@ _PARQUET = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 )
 _CHECKSUM_FAILED = "checksum verification failed"
+
+
+class ConditionFailed(WaterclockError):
+    """A reader's condition names no column, has the wrong types, or failed on some row."""
+
+    sqlstate: ClassVar[str] = "22023"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +150,16 @@ def _has_nan(column: pa.ChunkedArray) -> bool:
     return pa.types.is_floating(column.type) and bool(pc.any(pc.is_nan(column)).as_py())
 
 
+def filtered(table: pa.Table, condition: pc.Expression | None) -> pa.Table:
+    """The rows that satisfy the condition; `ConditionFailed` if that can not be told."""
+    if condition is None:
+        return table
+    try:
+        return table.filter(condition)
+    except pa.ArrowException as error:
+        raise ConditionFailed(f"the condition can not be evaluated: {error}") from error
+
+
 def read_part(
     store: Store, part: Part, columns: pa.Schema, selection: Selection, times: pc.Expression | None
 ) -> Iterator[pa.RecordBatch]:
@@ -149,16 +168,11 @@ def read_part(
     condition = _both(selection.condition, times)
     if part.inline is not None:
         batch = pa.ipc.read_record_batch(pa.py_buffer(part.inline), columns)
-        table = pa.Table.from_batches([batch])
-        yield from (
-            (table.filter(condition) if condition is not None else table)
-            .select(wanted)
-            .to_batches()
-        )
+        yield from filtered(pa.Table.from_batches([batch]), condition).select(wanted).to_batches()
         return
     key = part.key
     assert key is not None, "a part is inline or has a key"
-    with _told(key), store.retry.call(lambda: store.blob.open(key)) as file:
+    with _told(store, key, condition), store.retry.call(lambda: store.blob.open(key)) as file:
         fragment = _PARQUET.make_fragment(file)
         yield from fragment.to_batches(
             schema=columns,
@@ -171,16 +185,36 @@ def read_part(
 
 
 @contextmanager
-def _told(key: str) -> Iterator[None]:
+def _told(store: Store, key: str, condition: pc.Expression | None) -> Iterator[None]:
     """Tell what goes wrong inside a Parquet object in our terms."""
     try:
         yield
     except (pa.ArrowInvalid, OSError) as error:
+        if condition is not None and _is_sound(store, key):
+            raise ConditionFailed(f"the condition can not be evaluated: {error}") from error
         if isinstance(error, pa.ArrowInvalid) or _CHECKSUM_FAILED in str(error):
             raise Damaged(
                 f'object "{key}" can not be read: {error}', hint="Restore the data from a backup."
             ) from error
         raise Unavailable(f'could not read object "{key}": {error}') from error
+
+
+def _is_sound(store: Store, key: str) -> bool:
+    """Whether all of the object can be read, so that it was not to blame."""
+    try:
+        with store.blob.open(key) as file:
+            for _ in _PARQUET.make_fragment(file).to_batches():
+                pass
+    except (pa.ArrowInvalid, OSError, WaterclockError):
+        return False
+    return True
+
+
+def measured(batches: Iterable[Batch]) -> tuple[int, int]:
+    """How many rows the batches have, and about how many bytes they take in memory."""
+    batches = list(batches)
+    stored = sum(batch.size for batch in batches)
+    return sum(batch.rows for batch in batches), _COMPRESSION * stored
 
 
 def _both(a: pc.Expression | None, b: pc.Expression | None) -> pc.Expression | None:

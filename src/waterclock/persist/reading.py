@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from waterclock.persist.parts import Selection, at_time, read_part
+from waterclock.persist.parts import Selection, at_time, measured, read_part
 from waterclock.persist.records import Batch, Bound
 from waterclock.persist.rows import TIME
 from waterclock.persist.spill import consolidated
@@ -34,8 +34,7 @@ def snapshot(
     if not any(batch.signed for batch in relevant):
         yield from updates
         return
-    rows = sum(batch.rows for batch in relevant)
-    for table in consolidated(updates, selection.schema(columns), rows):
+    for table in consolidated(updates, selection.schema(columns), *measured(relevant)):
         yield from table.to_batches()
 
 
@@ -78,6 +77,5 @@ def changes(
         for part in batch.parts
         for update in read_part(store, part, columns, selection, window)
     )
-    rows = sum(batch.rows for batch in relevant)
-    for table in consolidated(found, selection.schema(columns), rows):
+    for table in consolidated(found, selection.schema(columns), *measured(relevant)):
         yield from table.to_batches()

@@ -1,9 +1,9 @@
 """What the log says: the events that, folded in order, are the durable state, and their bytes.
 
-An entry of the log is one atomic step: a version byte, then the events of the step in MessagePack.
-Events record outcomes ("this capability is now at 7"), not requests, so that replaying them needs
-no validation and no clock. A new field is added at the end of a record with a default; any other
-change raises `FORMAT`.
+An entry of the log is one atomic step: a version byte, a checksum, then the events of the step in
+MessagePack. Events record outcomes ("this capability is now at 7"), not requests, so that replaying
+them needs no validation and no clock. A new field is added at the end of a record with a default;
+any other change raises `FORMAT`.
 
 Frontiers of a shard are over milliseconds, a total order, so a record holds one as a number, or as
 None when it is the empty frontier.
@@ -11,6 +11,8 @@ None when it is the empty frontier.
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -20,6 +22,9 @@ import msgspec
 from waterclock.persist.errors import Damaged, FormatTooNew
 
 T = TypeVar("T")
+
+_SEAL = struct.Struct("<BI")
+"""What every record begins with: the format's version, and the checksum of the rest."""
 
 FORMAT = 1
 
@@ -190,7 +195,7 @@ _checkpoint_decoder = msgspec.msgpack.Decoder(Checkpoint)
 
 
 def encode_entry(events: Sequence[AnyEvent]) -> bytes:
-    return bytes((FORMAT,)) + _encoder.encode(events)
+    return seal(_encoder.encode(events))
 
 
 def decode_entry(data: bytes) -> tuple[AnyEvent, ...]:
@@ -199,12 +204,17 @@ def decode_entry(data: bytes) -> tuple[AnyEvent, ...]:
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    return bytes((FORMAT,)) + _encoder.encode(checkpoint)
+    return seal(_encoder.encode(checkpoint))
 
 
 def decode_checkpoint(data: bytes) -> Checkpoint:
     """The state in a checkpoint. Raises `FormatTooNew` or `Damaged`."""
     return _decoded(_checkpoint_decoder, data, "a checkpoint")
+
+
+def seal(payload: bytes) -> bytes:
+    """The payload of a record with its version and checksum in front."""
+    return _SEAL.pack(FORMAT, zlib.crc32(payload)) + payload
 
 
 def _decoded(decoder: msgspec.msgpack.Decoder[T], data: bytes, what: str) -> T:
@@ -213,7 +223,14 @@ def _decoded(decoder: msgspec.msgpack.Decoder[T], data: bytes, what: str) -> T:
             f"the data has format {data[0]}, and this version reads up to {FORMAT}",
             hint="Start the version of Waterclock that wrote this data, or a newer one.",
         )
+    payload = memoryview(data)[_SEAL.size :]
+    if len(data) < _SEAL.size or _SEAL.unpack_from(data)[1] != zlib.crc32(payload):
+        raise Damaged(
+            f"{what} can not be read",
+            detail="Its checksum does not fit: it is not what was written.",
+            hint="Restore the data from a backup.",
+        )
     try:
-        return decoder.decode(memoryview(data)[1:])
+        return decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Damaged(f"{what} can not be read", detail=str(error)) from error

@@ -23,18 +23,20 @@ from waterclock.persist.hashing import hash_rows
 from waterclock.persist.rows import DIFF
 
 IN_MEMORY_ROWS = 500_000
-"""The most rows consolidated at once."""
+IN_MEMORY_BYTES = 256 * 1024 * 1024
+"""About the most rows and bytes consolidated at once."""
+MOST_FILES = 256
 
 
 def consolidated(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int, size: int = 0
 ) -> Iterator[pa.Table]:
     """The consolidation of all batches together, in tables that share no (row, time).
 
-    `rows` is an estimate of how many there are: it decides how many files are made, not what comes
-    out. The files are gone once the iterator ends or is closed.
+    `rows` and `size` estimate how many they are and how many bytes: that decides how many files are
+    made, not what comes out. The files are gone once the iterator ends or is closed.
     """
-    with Spill(schema, rows) as spill:
+    with Spill(schema, rows, size) as spill:
         for batch in batches:
             spill.add(batch)
         yield from spill.tables()
@@ -43,10 +45,13 @@ def consolidated(
 class Spill:
     """Updates on their way to being consolidated together. Times below `since` advance to it."""
 
-    def __init__(self, schema: pa.Schema, rows: int, since: int | None = None) -> None:
+    def __init__(
+        self, schema: pa.Schema, rows: int, size: int = 0, *, since: int | None = None
+    ) -> None:
         self._schema = schema
         self._since = since
-        self._partitions = max(1, -(-rows // IN_MEMORY_ROWS))
+        wanted = max(1, -(-rows // IN_MEMORY_ROWS), -(-size // IN_MEMORY_BYTES))
+        self._partitions = min(wanted, MOST_FILES)
         self._stack = ExitStack()
         self._held: list[pa.RecordBatch] = []
         self._files: list[Path] = []

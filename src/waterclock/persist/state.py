@@ -104,6 +104,8 @@ class State:
     """Capability id -> shard id, for all live capabilities."""
     garbage: set[str] = field(default_factory=set)
     checkpoint: str | None = None
+    tail_bytes: int = field(default=0, compare=False)
+    """How much of the log had to be read beyond the checkpoint to recover this state."""
 
     def apply_entry(self, events: Iterable[AnyEvent]) -> None:
         """Advance by one entry of the log."""

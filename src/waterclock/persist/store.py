@@ -22,7 +22,8 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+from weakref import WeakSet
 
 from waterclock.persist.blob.api import Blob
 from waterclock.persist.consensus.api import Consensus
@@ -36,6 +37,12 @@ R = TypeVar("R")
 Plan = Callable[[State], tuple[list[AnyEvent], R]]
 
 _LARGEST_GROUP = 4096
+
+
+class Bell(Protocol):
+    """What a watcher is told by, such as a `threading.Event`."""
+
+    def set(self) -> None: ...
 
 
 class _Waiting(Generic[R]):
@@ -85,14 +92,14 @@ class Store:
         self._writing: set[str] = set()
         self._abandoned: deque[str] = deque()
         self._touched: set[str] = set(state.shards)
-        self._watchers: defaultdict[str, set[Callable[[], None]]] = defaultdict(set)
+        self._watchers: defaultdict[str, WeakSet[Bell]] = defaultdict(WeakSet)
         self._queue: deque[_Waiting[Any]] = deque()
         self._wake = threading.Event()
         self._waking: set[asyncio.AbstractEventLoop] = set()
         self._closing = False
         self._failure: BaseException | None = None
-        self.logged_bytes = 0
-        """Bytes appended to the log since it was opened, for deciding on checkpoints."""
+        self.logged_bytes = state.tail_bytes
+        """Bytes of the log since the checkpoint that was found on opening."""
         self._committer = threading.Thread(target=self._run, name="committer", daemon=True)
         self._committer.start()
 
@@ -108,9 +115,7 @@ class Store:
     # Changing
 
     def commit(self, plan: Plan[R]) -> R:
-        """Run the plan, wait until its events are durable, and return its answer or raise its
-        error.
-        """
+        """The plan's answer, once its events are durable; or its error. Never from a `Bell`."""
         waiting: _Waiting[R] = _Waiting(plan, None)
         self._submit(waiting)
         waiting.done.acquire()
@@ -218,9 +223,7 @@ class Store:
     # Reading
 
     def read(self, look: Callable[[State], R]) -> R:
-        """What `look` finds in the committed state; it must be quick and keep nothing mutable of
-        it.
-        """
+        """What `look` finds in the committed state. It must be quick and keep only values."""
         with self._lock:
             if self._failure is not None:
                 raise self._failure
@@ -228,9 +231,7 @@ class Store:
 
     @contextmanager
     def pinned(self, keys: Callable[[State], tuple[R, Iterable[str]]]) -> Iterator[R]:
-        """Look at the committed state, and keep the blobs named by the look from being deleted
-        meanwhile.
-        """
+        """Look at the committed state, and keep the blobs that the look names meanwhile."""
         with self._lock:
             if self._failure is not None:
                 raise self._failure
@@ -263,40 +264,29 @@ class Store:
             pins = self._live_pins()
             return heapq.nsmallest(limit, (k for k in self._committed.garbage if k not in pins))
 
-    def watch(self, shard: str, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have `callback` called, by the committer, after each commit that touches the shard.
+    def watch(self, shard: str, bell: Bell) -> None:
+        """Have the bell set, by the committer, after each commit that touches the shard.
 
-        Returns a function that ends it. A failure of the store calls it too.
+        A failure of the store sets it too. It ends when nobody else holds the bell any more. What
+        the bell does must be quick and must not call the store.
         """
         with self._lock:
-            self._watchers[shard].add(callback)
-
-        def unwatch() -> None:
-            with self._lock:
-                self._watchers[shard].discard(callback)
-                if not self._watchers[shard]:
-                    del self._watchers[shard]
-
-        return unwatch
+            self._watchers[shard].add(bell)
 
     def _notify(self, events: list[AnyEvent]) -> None:
         touched = {shard for event in events if (shard := getattr(event, "shard", None))}
         with self._lock:
             self._touched |= touched
-            if self._failure is not None:
-                called = [c for callbacks in self._watchers.values() for c in callbacks]
-            else:
-                called = [c for shard in touched for c in self._watchers.get(shard, ())]
-        for callback in called:
-            callback()
+            watched = self._watchers.keys() if self._failure is not None else touched
+            bells = [bell for shard in watched for bell in self._watchers.get(shard, ())]
+        for bell in bells:
+            bell.set()
 
     # Blobs that are being written and not yet referred to
 
     @contextmanager
     def writing(self, key: str) -> Iterator[None]:
-        """Protect a blob from the sweep of orphans until it is committed; an error inside gives it
-        up.
-        """
+        """Keep a blob from being swept until it is committed; an error inside gives it up."""
         with self._lock:
             self._writing.add(key)
         try:
@@ -344,6 +334,11 @@ class Store:
         self._log.truncate(through)
 
     # Ending
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether nothing can be asked of this store any more."""
+        return self._failure is not None
 
     def close(self) -> None:
         """Finish what was submitted, then stop. Later calls fail."""

@@ -98,4 +98,5 @@ def held_after(upper: Frontier[int]) -> Frontier[int]:
     bound = upper.only()
     if bound is None:
         return upper
-    return upper.timeline.frontier(max(bound - 1, 0))
+    assert bound > 0, "nothing is complete before the least time"
+    return upper.timeline.frontier(bound - 1)

@@ -24,14 +24,16 @@ _log = logging.getLogger(__name__)
 
 
 class Background:
-    """Runs `step` again and again until stopped. `step` says whether there may be more to do at
-    once.
+    """Runs `step` until stopped, or until a step fails and `is_over` says that all others will.
+
+    `step` says whether there may be more to do at once.
     """
 
-    def __init__(self, step: Callable[[], bool], name: str = "maintenance") -> None:
+    def __init__(self, step: Callable[[], bool], is_over: Callable[[], bool]) -> None:
         self._step = step
+        self._is_over = is_over
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
@@ -43,6 +45,8 @@ class Background:
             except Fenced:
                 return
             except Unavailable as error:
+                if self._is_over():
+                    return
                 _log.warning("background work failed and will be tried again: %s", error)
                 rest = _REST_AFTER_FAILURE_S
             except WaterclockError:

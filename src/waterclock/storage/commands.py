@@ -14,7 +14,13 @@ from typing import Any, TypeVar
 import msgspec
 import pyarrow as pa
 
-from waterclock.model.errors import ForeignTime, FrontierRegression, NoProgress, UpdateOutsideWindow
+from waterclock.model.errors import (
+    ForeignTime,
+    FrontierRegression,
+    NoProgress,
+    NotATime,
+    UpdateOutsideWindow,
+)
 from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
 from waterclock.model.lattice import EpochMillis
@@ -164,7 +170,8 @@ def create(
 
 def _first(start: Frontier[int]) -> int:
     first = start.only()
-    assert first is not None, "a collection begins at some time"
+    if first is None:
+        raise NotATime("a collection can not begin at the empty frontier, which is after all times")
     return first
 
 

@@ -30,10 +30,10 @@ from waterclock.persist.blob.api import Blob
 from waterclock.persist.consensus.api import Consensus
 from waterclock.persist.directory import DataDirectory
 from waterclock.persist.maintenance import Maintenance
-from waterclock.persist.parts import Selection, try_inline, write_batch
+from waterclock.persist.parts import Selection, filtered, try_inline, write_batch
 from waterclock.persist.records import Batch
 from waterclock.persist.retry import Retry
-from waterclock.persist.rows import check_columns
+from waterclock.persist.rows import check_columns, row_schema
 from waterclock.persist.state import State
 from waterclock.persist.store import Store
 from waterclock.storage import commands
@@ -82,7 +82,7 @@ class Storage:
         owner = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex}"
         storage = cls(Store.open(blob, consensus, owner, retry), clock)
         if background:
-            storage._background = Background(storage.maintain)
+            storage._background = Background(storage.maintain, lambda: storage._store.has_failed)
         return storage
 
     @classmethod
@@ -142,6 +142,7 @@ class Storage:
                 f" at {capability.frontier}"
             )
         selected = None if columns is None else schema.project(columns).names
+        filtered(row_schema(schema).empty_table(), condition)
         return Subscription(
             self._store, self._leases, capability, begin, snapshot, Selection(selected, condition)
         )

@@ -40,6 +40,10 @@ class _View:
     upper: Bound
 
 
+_RENEWAL_S = 1.0
+"""How often a receiver that waits renews its capability's lease."""
+
+
 class Subscription:
     """An iterator of messages. One thread receives; any thread may cancel."""
 
@@ -61,7 +65,7 @@ class Subscription:
         self._owes_contents = contents
         self._failure: BaseException | None = None
         self._news = threading.Event()
-        self._unwatch = store.watch(str(capability.id), self._news.set)
+        store.watch(str(capability.id), self._news)
         self._messages = self._run()
 
     def __iter__(self) -> Iterator[Message]:
@@ -73,7 +77,7 @@ class Subscription:
             message = self._step()
             if message is not None:
                 return message
-            self._news.wait()
+            self._news.wait(_RENEWAL_S)
 
     def receive(self, timeout_s: float) -> Message | None:
         """The next message, or None if there is none within the time. StopIteration at the end."""
@@ -96,7 +100,6 @@ class Subscription:
         """End the subscription in the receiving thread and release what it holds."""
         self.cancel()
         self._messages.close()
-        self._unwatch()
 
     def _step(self) -> Message | None:
         """The next message, or None if there is none yet."""
@@ -105,12 +108,10 @@ class Subscription:
             try:
                 return next(self._messages)
             except StopIteration:
-                self._unwatch()
                 raise
             except BaseException as error:  # asked again, it must not look like the end
                 self._failure = error
         self._messages.close()
-        self._unwatch()
         raise self._failure
 
     def _run(self) -> Generator[Message | None]:

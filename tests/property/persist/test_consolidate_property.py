@@ -297,7 +297,7 @@ def test_spilling_changes_nothing(
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setattr(spill_module, "IN_MEMORY_ROWS", 4)
         patch.setattr(tempfile, "tempdir", folder)
-        with Spill(table.schema, estimate, since) as spilled:
+        with Spill(table.schema, estimate, since=since) as spilled:
             for batch in split(table, chunk):
                 spilled.add(batch)
             pieces = list(spilled.tables())

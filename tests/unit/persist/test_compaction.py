@@ -105,14 +105,22 @@ def test_tiny_batches_are_merged_when_they_are_many() -> None:
     assert len(mergeable(tiny, 0)) == FEWEST_TINY
 
 
-def test_what_cancelled_in_the_past_is_rewritten_once_since_has_passed() -> None:
-    batch = of_rows(1, 10, low=3, high=8, signed=True)
+def test_what_may_cancel_is_rewritten_once_since_has_passed() -> None:
+    batch = of_rows(1, 10_000, low=3, high=8, signed=True)
     assert mergeable([batch], 7) == []
     assert mergeable([batch], 8) == [batch]
-    assert mergeable([of_rows(1, 10, low=8, high=8, signed=True)], 8) == []
-    assert mergeable([of_rows(1, 10, low=3, high=8)], 8) == []
-    two = [batch, of_rows(2, 10, low=3, high=4, signed=True)]
-    assert len(mergeable(two, 8)) == 1
+    assert mergeable([of_rows(1, 10_000, low=8, high=8, signed=True)], 8) == []
+    assert mergeable([of_rows(1, 10_000, low=3, high=8)], 8) == []
+    assert mergeable([of_rows(1, 10, low=3, high=8, signed=True)], 8) == []
+
+
+def test_deletions_meet_what_they_delete() -> None:
+    inserted = of_rows(1, 20_000, low=1, high=1)
+    deleted = of_rows(2, 10_000, low=2, high=2, signed=True)
+    assert mergeable([inserted, deleted], 1) == []
+    assert mergeable([inserted, deleted], 2) == [deleted, inserted]
+    few = of_rows(3, 1_000, low=2, high=2, signed=True)
+    assert mergeable([inserted, few], 2) == []
 
 
 def test_an_unreadable_shard_loses_everything() -> None:
@@ -213,15 +221,17 @@ def test_a_large_merge_goes_in_bounded_steps(store: Store, monkeypatch: pytest.M
     assert max(batch.rows for batch in batches_of(store, "s")) >= 8000
 
 
-def test_maintenance_merges_until_nothing_is_left_to_merge(store: Store) -> None:
-    """The end of one merge may begin another, also if there is no blob to sweep in between."""
+def test_maintenance_merges_until_nothing_is_left_to_merge(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("waterclock.persist.compaction.TINY_ROWS", 1)
     create(store, "s")
     for time in range(0, 6, 2):
         append(store, "s", time + 2, numbers([(1, time, 1), (1, time + 1, -1), (2, time, 1)]))
     move_since(store, "s", 5)
     maintenance = Maintenance(store)
     maintenance.run()
-    assert [batch.rows for batch in batches_of(store, "s")] == [1, 1, 1]
+    assert [batch.rows for batch in batches_of(store, "s")] == [1]
     assert not is_mergeable(store, "s")
     assert not maintenance.step()
     assert contents(store, "s", 5) == {(2,): 3}
@@ -398,14 +408,14 @@ def test_a_snapshot_takes_the_memory_of_some_batches_not_of_the_shard(
     monkeypatch.setitem(parts._PARQUET_WRITE, "row_group_size", 8 * 1024)
     create(store, "s")
     total = 0
-    for time in range(4):
-        table = many(200_000, time, start=200_000 * time)
+    for time in range(16):
+        table = many(50_000, time, start=50_000 * time)
         total += table.nbytes
         append(store, "s", time + 1, table)
     del table
     before = pa.total_allocated_bytes()
     peak = rows = 0
-    for batch in snapshot_batches(store, "s", 3):
+    for batch in snapshot_batches(store, "s", 15):
         rows += batch.num_rows
         peak = max(peak, pa.total_allocated_bytes() - before)
     assert rows == 800_000

@@ -27,6 +27,7 @@ from waterclock.persist.records import (
     Opened,
     decode_entry,
     encode_entry,
+    seal,
 )
 from waterclock.persist.retry import Retry
 from waterclock.persist.schema_codec import encode_schema
@@ -252,7 +253,7 @@ def test_a_missing_checkpoint_is_named(blob: MemoryBlob, consensus: MemoryConsen
 
 def test_a_damaged_checkpoint_is_damage(blob: MemoryBlob, consensus: MemoryConsensus) -> None:
     log, _ = open_log(blob, consensus, "a", IMPATIENT)
-    blob.put("checkpoint/1-1", bytes((FORMAT,)) + b"\xc1")
+    blob.put("checkpoint/1-1", seal(b"\xc1"))
     log.append([Checkpointed(1, "checkpoint/1-1")])
     with pytest.raises(Damaged, match="a checkpoint can not be read"):
         open_log(blob, consensus, "b", IMPATIENT)

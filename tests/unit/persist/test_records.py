@@ -32,6 +32,7 @@ from waterclock.persist.records import (
     decode_entry,
     encode_checkpoint,
     encode_entry,
+    seal,
 )
 from waterclock.persist.schema_codec import encode_schema
 from waterclock.testing.persist_world import EVERY_TYPE
@@ -95,9 +96,9 @@ def test_a_newer_format_is_refused() -> None:
 def test_fields_of_later_versions_are_ignored_and_missing_ones_have_defaults() -> None:
     """The rule for changing a record without a new format: a field is added at the end."""
     longer = msgspec.msgpack.encode([["expire", "u1", "w", "new"]])
-    assert decode_entry(bytes((FORMAT,)) + longer) == (Expired("u1", "w"),)
+    assert decode_entry(seal(longer)) == (Expired("u1", "w"),)
     part = msgspec.msgpack.encode([["append", "u1", "w", 1, [1, 0, 0, False, [[1, 2]]]]])
-    [event] = decode_entry(bytes((FORMAT,)) + part)
+    [event] = decode_entry(seal(part))
     assert isinstance(event, Appended)
     assert event.batch == Batch(1, 0, 0, False, (Part(1, 2),))
 
@@ -105,17 +106,15 @@ def test_fields_of_later_versions_are_ignored_and_missing_ones_have_defaults() -
 GARBAGE = {
     "nothing": b"",
     "only the format": bytes((FORMAT,)),
-    "noise": bytes((FORMAT,)) + bytes(range(0xC0, 0x100)),
-    "text that is none": bytes((FORMAT,)) + b"\x91\x93\xa5sweep\x91\xa1\xff",
-    "unknown tag": bytes((FORMAT,)) + msgspec.msgpack.encode([["explode", 1]]),
-    "wrong type": bytes((FORMAT,)) + msgspec.msgpack.encode([["expire", 1, 2]]),
-    "too short": bytes((FORMAT,)) + msgspec.msgpack.encode([["expire", "u1"]]),
-    "bottomless": bytes((FORMAT,)) + b"\x91" * 100_000,
-    "unknown right": bytes((FORMAT,))
-    + msgspec.msgpack.encode([["grant", "u1", ["c", "x", 1, None]]]),
-    "schema without bottom": bytes((FORMAT,))
-    + b"\x91\x96\xa6create\xa2u1\xa1t"
-    + b"\x91" * 100_000,
+    "no checksum": bytes((FORMAT,)) + msgspec.msgpack.encode([["expire", "u1", "w"]]),
+    "noise": seal(bytes(range(0xC0, 0x100))),
+    "text that is none": seal(b"\x91\x93\xa5sweep\x91\xa1\xff"),
+    "unknown tag": seal(msgspec.msgpack.encode([["explode", 1]])),
+    "wrong type": seal(msgspec.msgpack.encode([["expire", 1, 2]])),
+    "too short": seal(msgspec.msgpack.encode([["expire", "u1"]])),
+    "bottomless": seal(b"\x91" * 100_000),
+    "unknown right": seal(msgspec.msgpack.encode([["grant", "u1", ["c", "x", 1, None]]])),
+    "schema without bottom": seal(b"\x91\x96\xa6create\xa2u1\xa1t" + b"\x91" * 100_000),
 }
 
 
@@ -125,6 +124,14 @@ def test_garbage_is_damage(name: str) -> None:
         decode_entry(GARBAGE[name])
     with pytest.raises(Damaged, match="a checkpoint can not be read"):
         decode_checkpoint(GARBAGE[name])
+
+
+def test_a_flipped_bit_is_found() -> None:
+    entry = encode_entry([Expired("u1", "w")])
+    for place in range(1, len(entry)):
+        flipped = entry[:place] + bytes((entry[place] ^ 4,)) + entry[place + 1 :]
+        with pytest.raises(Damaged, match="can not be read"):
+            decode_entry(flipped)
 
 
 @settings(max_examples=200, deadline=None)

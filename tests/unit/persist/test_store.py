@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as StillRunning
+from dataclasses import dataclass
 
 import pytest
 
@@ -222,31 +223,37 @@ def test_an_event_loop_that_is_gone_stops_nobody(gate: Gate, store: Store) -> No
     assert shards(store) == ["a", "b"]
 
 
+@dataclass(eq=False)
+class Doing:
+    """A bell that does something."""
+
+    set: Callable[[], object]
+
+
 def test_watchers_hear_of_their_shard_only(store: Store) -> None:
     heard: list[str] = []
     create(store, "a")
     create(store, "b")
-    stop_a = store.watch("a", lambda: heard.append("a"))
-    stop_b = store.watch("b", lambda: heard.append("b"))
+    bell_a, bell_b = Doing(lambda: heard.append("a")), Doing(lambda: heard.append("b"))
+    store.watch("a", bell_a)
+    store.watch("b", bell_b)
     append(store, "a", 1, None)
     append(store, "a", 2, numbers([(1, 1, 1)]))
     append(store, "b", 1, None)
     assert heard == ["a", "a", "b"]
-    stop_a()
-    stop_a()
+    del bell_a
     append(store, "a", 3, None)
-    assert heard == ["a", "a", "b"]
-    stop_b()
-    assert not store._watchers
+    append(store, "b", 2, None)
+    assert heard == ["a", "a", "b", "b"]
 
 
 def test_a_watcher_called_after_the_commit_sees_it(store: Store) -> None:
     create(store, "a")
     seen: list[object] = []
-    stop = store.watch("a", lambda: seen.append(store.read(lambda s: s.shards["a"].upper)))
+    bell = Doing(lambda: seen.append(store.read(lambda s: s.shards["a"].upper)))
+    store.watch("a", bell)
     append(store, "a", 7, None)
     assert seen == [7]
-    stop()
 
 
 def fail(gate: Gate, failure: BaseException) -> None:
@@ -259,7 +266,7 @@ def test_a_failure_reaches_everybody(
 ) -> None:
     woken = threading.Event()
     create(store, "a")
-    store.watch("a", woken.set)
+    store.watch("a", woken)
     gate.shut()
     running = [pool.submit(store.commit, creation("b"))]
     assert gate.waiting.wait(PATIENCE_S)
@@ -295,7 +302,8 @@ def wrong_callback(store: Store) -> None:
         if len(calls) == 1:
             raise ZeroDivisionError
 
-    store.watch("a", explode_once)
+    bell = Doing(explode_once)
+    store.watch("a", bell)
     store.commit(creation("a"))
 
 
@@ -371,7 +379,7 @@ def test_closing_while_others_submit_never_hangs(pool: ThreadPoolExecutor) -> No
 
 def test_closing_wakes_watchers(store: Store) -> None:
     woken = threading.Event()
-    store.watch("a", woken.set)
+    store.watch("a", woken)
     store.close()
     assert woken.is_set()
 

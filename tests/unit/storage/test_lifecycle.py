@@ -139,8 +139,11 @@ def test_compaction_changes_no_answer_from_since_on(world: MemoryWorld, table: T
         storage.subscribe_at(read, as_of=at(5))
 
 
-def test_compaction_moves_early_times_to_since(world: MemoryWorld, table: Table) -> None:
+def test_compaction_moves_early_times_to_since(
+    world: MemoryWorld, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On a total order, the meet of the joins with since is the later of the two."""
+    monkeypatch.setattr("waterclock.persist.compaction.TINY_ROWS", 1)
     read, written = table
     [written] = world.storage.append(
         write(written, 9, ((1, "a"), 1, 1), ((1, "a"), 3, -1), ((2, "b"), 4, 1), ((3, "c"), 5, -1))
