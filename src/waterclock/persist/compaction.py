@@ -16,7 +16,7 @@ delay others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -90,7 +90,7 @@ def is_mergeable(store: Store, shard_id: str) -> bool:
     return store.read(look)
 
 
-def merge(store: Store, shard_id: str) -> Iterator[None]:
+def merge(store: Store, shard_id: str) -> Generator[None]:
     """Merge the shard's mergeable batches, pausing after each bounded piece of work."""
     with ExitStack() as stack:
         candidate = stack.enter_context(store.pinned(_candidate(shard_id)))

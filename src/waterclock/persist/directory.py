@@ -14,7 +14,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from waterclock.persist.blob.files import FileBlob
+from waterclock.persist.blob.files import FileBlob, make_folders
 from waterclock.persist.consensus.sqlite import SqliteConsensus
 from waterclock.persist.errors import DataInUse, Unavailable
 
@@ -27,7 +27,7 @@ class DataDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            make_folders(path.absolute())
             self._lock = os.open(path / "LOCK", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise Unavailable(

@@ -77,20 +77,32 @@ class Log:
 
 def open_log(blob: Blob, consensus: Consensus, owner: str, retry: Retry) -> tuple[Log, State]:
     """Recover the state and become the owner. `owner` must be a name never used before."""
+    state = retry.call(lambda: _recover_steadily(blob, consensus))
     for _ in range(_TAKEOVER_ATTEMPTS):
-        state = retry.call(lambda: _recover_steadily(blob, consensus))
         log = Log(consensus, retry, state.position + 1)
         opened = Opened(state.epoch + 1, owner)
         try:
             log.append([opened])
-        except Fenced:
-            continue  # somebody wrote between our reading and our claim: read again
+        except Fenced:  # somebody wrote between our reading and our claim
+            state = retry.call(lambda state=state: _caught_up(state, blob, consensus))  # type: ignore[misc]
+            continue
         state.apply_entry([opened])
         return log, state
     raise Unavailable(
         "other servers keep taking over this data",
         hint="Make sure that only one server is configured to run on it.",
     )
+
+
+def _caught_up(state: State, blob: Blob, consensus: Consensus) -> State:
+    """The state with what was appended since it was read. A busy owner can so be overtaken."""
+    missed = list(consensus.read(state.position + 1))
+    if not missed or missed[0][0] != state.position + 1:
+        return _recover_steadily(blob, consensus)
+    for _, entry in missed:
+        state.apply_entry(decode_entry(entry))
+        state.tail_bytes += len(entry)
+    return state
 
 
 def _recover_steadily(blob: Blob, consensus: Consensus) -> State:

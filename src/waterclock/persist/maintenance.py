@@ -8,12 +8,12 @@ any point leaves only work to be done again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from waterclock.persist.compaction import is_mergeable, merge
 from waterclock.persist.records import Checkpointed, Swept, encode_checkpoint
 from waterclock.persist.state import State
-from waterclock.persist.store import Store
+from waterclock.persist.store import Store, new_key
 
 SWEEP_KEYS = 64
 """The most blobs deleted in one step."""
@@ -28,7 +28,7 @@ class Maintenance:
         self._store = store
         self._checkpoint_bytes = checkpoint_bytes
         self._checkpointed_at = 0
-        self._merges: dict[str, Iterator[None]] = {}
+        self._merges: dict[str, Generator[None]] = {}
         self._touched: set[str] = set()
         self._unlisted = True
         self._suspects: deque[str] = deque()
@@ -45,6 +45,12 @@ class Maintenance:
         """Work until there is nothing left to do."""
         while self.step():
             pass
+
+    def close(self) -> None:
+        """Give up the merges that are under way, and what they hold."""
+        for steps in self._merges.values():
+            steps.close()
+        self._merges.clear()
 
     def _step_merges(self) -> bool:
         self._touched |= self._store.take_touched()
@@ -83,7 +89,12 @@ class Maintenance:
         if not self._suspects:
             return False
         count = min(len(self._suspects), SWEEP_KEYS)
-        self._delete(self._store.orphans([self._suspects.popleft() for _ in range(count)]))
+        suspects = [self._suspects.popleft() for _ in range(count)]
+        try:
+            self._delete(self._store.orphans(suspects))
+        except BaseException:
+            self._suspects.extend(suspects)  # to look again when the world is well again
+            raise
         return True
 
     def _delete(self, keys: list[str]) -> None:
@@ -103,7 +114,7 @@ def checkpoint(store: Store) -> None:
     """Keep the whole state as one blob and forget the log before it."""
     state = store.read(State.to_checkpoint)
     data = encode_checkpoint(state)
-    event = Checkpointed(state.position, f"checkpoint/{store.epoch}-{state.position}")
+    event = Checkpointed(state.position, new_key("checkpoint", store.epoch))
     with store.writing(event.key):
         store.retry.call(lambda: store.blob.put(event.key, data))
         store.commit(lambda _: ([event], None))

@@ -1,8 +1,9 @@
 """Storage: the seven commands over a store of shards.
 
-Each command is durable when it returns and has changed nothing when it raises. Contents and
-frontiers are revealed only by `subscribe_at` and `acquire_capabilities`; everything else a user may
-want to know is a view over these.
+Each command is durable when it returns and has changed nothing when it raises; except that after
+`Unavailable` and `Fenced` it is unknown whether it happened, which `acquire_capabilities` tells.
+Contents and frontiers are revealed only by `subscribe_at` and `acquire_capabilities`; everything
+else a user may want to know is a view over these.
 
 One background thread merges, sweeps and lets leases expire; commands run in their callers' threads.
 """
@@ -233,6 +234,7 @@ class Storage:
         """Finish what was asked, end the subscriptions, and stop. Idempotent."""
         if self._background is not None:
             self._background.stop()
+        self.maintenance.close()
         self._store.close()
         if self._directory is not None:
             self._directory.release()

@@ -277,17 +277,16 @@ def test_newer_data_is_refused_and_not_claimed(
 
 
 class Contended(MemoryConsensus):
-    """Somebody else claims the log after each of the first readings of it."""
+    """Somebody else claims the log before each of the first claims of others."""
 
     rivals = 0
 
-    def read(self, start: int) -> Iterator[tuple[int, bytes]]:
-        found = list(super().read(start))
-        if start == 1 and self.rivals:
+    def append(self, position: int, entry: bytes) -> None:
+        if self.rivals:
             self.rivals -= 1
-            epoch = max((e.epoch for _, x in found for e in decode_entry(x)), default=0)  # type: ignore[union-attr]
-            super().append(self.end(), encode_entry([Opened(epoch + 1, f"rival{self.rivals}")]))
-        return iter(found)
+            claim = Opened(self.end(), f"rival{self.rivals}")
+            super().append(self.end(), encode_entry([claim]))
+        super().append(position, entry)
 
 
 def test_a_claim_that_came_too_late_is_made_again(blob: MemoryBlob) -> None:

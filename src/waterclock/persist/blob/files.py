@@ -43,7 +43,7 @@ class FileBlob:
         # enough: whoever made it may not have come to sync its parent yet.
         self._synced_folders: set[Path] = set()
         with _unavailable("open", str(root)):
-            _make_folders(self._root)
+            make_folders(self._root)
             self._synced_folders.add(self._root)
             self._temporary.mkdir(exist_ok=True)
 
@@ -153,10 +153,10 @@ def _unavailable(action: str, name: str) -> Iterator[None]:
         raise Unavailable(f'could not {action} object "{name}": {reason}') from error
 
 
-def _make_folders(folder: Path) -> None:
+def make_folders(folder: Path) -> None:
     """Make `folder` and its missing ancestors, each synced into its parent."""
     if not folder.parent.exists():
-        _make_folders(folder.parent)
+        make_folders(folder.parent)
     folder.mkdir(exist_ok=True)
     _sync_folder(folder.parent)
 
