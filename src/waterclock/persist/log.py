@@ -39,13 +39,16 @@ class Log:
         self._retry = retry
         self._next = next_position
 
-    def append(self, events: Sequence[AnyEvent]) -> int:
+    def append(self, events: Sequence[AnyEvent], *, patient: bool = True) -> int:
         """Make one durable entry of the events and return its size in bytes.
 
         Raises `Fenced` if another server owns the log, and `Unavailable` if the outcome stays
-        unknown; after either, this object must not be used again.
+        unknown. After either, only the same events may be appended again, which is what to do if
+        this was not patient and tried just once.
         """
         entry = encode_entry(events)
+        if not patient:
+            return self._append(entry)
         for pause in self._retry.pauses():
             try:
                 return self._append(entry)

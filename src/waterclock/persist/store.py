@@ -1,4 +1,4 @@
-"""All shards of one server: what is committed, and the one thread through which everything is.
+"""All shards of one server: what is committed, and the one way in which anything is.
 
 A change is a *plan*: a pure function from the state to the events it wants and the answer it gives,
 or to an error. The committer takes all plans that wait, runs them one after the other on the state
@@ -16,16 +16,20 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import logging
 import threading
+import time
 import uuid
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
+from waterclock.errors import WaterclockError
 from waterclock.persist.blob.api import Blob
+from waterclock.persist.committer import Committer, Group, Waiting
 from waterclock.persist.consensus.api import Consensus
 from waterclock.persist.errors import Unavailable
 from waterclock.persist.log import Log, open_log
@@ -36,39 +40,14 @@ from waterclock.persist.state import State
 R = TypeVar("R")
 Plan = Callable[[State], tuple[list[AnyEvent], R]]
 
-_LARGEST_GROUP = 4096
+_QUICK_SYNC_S = 0.001
+_log = logging.getLogger(__name__)
 
 
 class Bell(Protocol):
     """What a watcher is told by, such as a `threading.Event`."""
 
     def set(self) -> None: ...
-
-
-class _Waiting(Generic[R]):
-    """A plan on its way through the committer, and whoever waits for it."""
-
-    __slots__ = ("answer", "done", "error", "future", "plan")
-
-    def __init__(self, plan: Plan[R], future: asyncio.Future[R] | None) -> None:
-        self.plan = plan
-        self.future = future
-        self.answer: Any = None
-        self.error: BaseException | None = None
-        if future is None:
-            self.done = threading.Lock()
-            self.done.acquire()
-
-    def settle(self) -> None:
-        """Tell the asyncio waiter, in its own event loop."""
-        future = self.future
-        assert future is not None
-        if future.cancelled():
-            return
-        if self.error is not None:
-            future.set_exception(self.error)
-        else:
-            future.set_result(self.answer)
 
 
 class Store:
@@ -93,15 +72,14 @@ class Store:
         self._abandoned: deque[str] = deque()
         self._touched: set[str] = set(state.shards)
         self._watchers: defaultdict[str, WeakSet[Bell]] = defaultdict(WeakSet)
-        self._queue: deque[_Waiting[Any]] = deque()
-        self._wake = threading.Event()
-        self._waking: set[asyncio.AbstractEventLoop] = set()
         self._closing = False
+        self._sync_s = 0.0
+        """How long it took of late to make an entry durable."""
+        self._planned_events: list[AnyEvent] | None = None
         self._failure: BaseException | None = None
         self.logged_bytes = state.tail_bytes
         """Bytes of the log since the checkpoint that was found on opening."""
-        self._committer = threading.Thread(target=self._run, name="committer", daemon=True)
-        self._committer.start()
+        self._committer = Committer(self._commit_group)
 
     @classmethod
     def open(
@@ -116,109 +94,91 @@ class Store:
 
     def commit(self, plan: Plan[R]) -> R:
         """The plan's answer, once its events are durable; or its error. Never from a `Bell`."""
-        waiting: _Waiting[R] = _Waiting(plan, None)
-        self._submit(waiting)
-        waiting.done.acquire()
-        if waiting.error is not None:
-            raise waiting.error
-        answer: R = waiting.answer
-        return answer
+        waiting: Waiting[R] = Waiting(plan)
+        self._check()
+        self._committer.submit(waiting)
+        self._refuse_if_failed()
+        return waiting.wait()
 
     async def commit_async(self, plan: Plan[R]) -> R:
         """`commit` for a coroutine. Cancelling it gives up the answer, not the change."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[R] = loop.create_future()
-        if self._failure is not None:
-            raise self._failure
-        self._queue.append(_Waiting(plan, future))
-        if loop not in self._waking:
-            self._waking.add(loop)
-            loop.call_soon(self._wake_from, loop)
+        self._check()
+        self._committer.submit_from(loop, Waiting(plan, future), self._is_quick)
+        self._refuse_if_failed()
         return await future
 
-    def _wake_from(self, loop: asyncio.AbstractEventLoop) -> None:
-        """At the end of a turn of the loop, so that all who wrote in it make one group."""
-        self._waking.discard(loop)
-        self._wake_committer()
-
-    def _submit(self, waiting: _Waiting[Any]) -> None:
+    def _check(self) -> None:
         if self._failure is not None:
             raise self._failure
-        self._queue.append(waiting)
-        self._wake_committer()
 
-    def _wake_committer(self) -> None:
-        if not self._wake.is_set():
-            self._wake.set()
-        if self._failure is not None:  # the committer may have ended just before we queued
-            self._refuse_queued()
+    def _refuse_if_failed(self) -> None:
+        """Who queued just when the store failed or closed must not wait for ever."""
+        if self._failure is not None:
+            self._committer.refuse(self._failure)
 
-    def _refuse_queued(self) -> None:
-        while self._queue:
-            try:
-                waiting = self._queue.popleft()
-            except IndexError:
-                return
-            waiting.error = self._failure
-            _release([waiting])
+    def _is_quick(self) -> bool:
+        """Whether a sync has taken less than what handing it to another thread would take."""
+        return self._sync_s < _QUICK_SYNC_S
 
-    def _run(self) -> None:
-        while True:
-            self._wake.wait()
-            self._wake.clear()
-            while self._queue:
-                size = min(len(self._queue), _LARGEST_GROUP)
-                group = [self._queue.popleft() for _ in range(size)]
-                try:
-                    self._commit_group(group)
-                except BaseException:  # a bug of ours: loud, but nobody may wait for it for ever
-                    self._give_up(group)
-                    raise
-            if self._closing:
-                return
-
-    def _give_up(self, group: list[_Waiting[Any]]) -> None:
-        """Answer everybody when the committer is about to end."""
-        self._failure = self._failure or Unavailable(
-            "the store has stopped after an internal error",
-            hint="Restart the server; what was acknowledged is durable.",
-        )
-        for waiting in group:
-            waiting.error = waiting.error or self._failure
-        _release(group)
-        self._refuse_queued()
-        self._notify([])
-
-    def _commit_group(self, group: list[_Waiting[Any]]) -> None:
-        events: list[AnyEvent] = []
-        for waiting in group:
-            self._plan(waiting, events)
-        if events and self._failure is None:
-            try:
-                self.logged_bytes += self._log.append(events)
-                self._ahead.position += 1
-                with self._lock:
-                    self._committed.apply_entry(events)
-            except BaseException as error:  # nobody may be left waiting, whatever it is
-                self._failure = error
+    def _commit_group(self, group: Group, patient: bool) -> bool:
+        """What the committer does with a group. Nobody may be left waiting, whatever happens."""
+        try:
+            events = self._planned(group)
+            if events and not self._logged(events, patient):
+                return False
+        except BaseException as error:
+            self._failure = self._failure or error
+            if not isinstance(error, WaterclockError):
+                _log.exception("the store has stopped after an internal error")
+        self._planned_events = None
         if self._failure is not None:
             for waiting in group:
                 waiting.error = waiting.error or self._failure
-        self._notify(events)
-        _release(group)
+        self._notify(events if self._failure is None else [])
+        return True
 
-    def _plan(self, waiting: _Waiting[Any], events: list[AnyEvent]) -> None:
+    def _planned(self, group: Group) -> list[AnyEvent]:
+        """The events that the group's plans want; the same ones if asked again."""
+        if self._planned_events is None:
+            events: list[AnyEvent] = []
+            for waiting in group:
+                self._plan(waiting, events)
+            self._planned_events = events
+        return self._planned_events
+
+    def _plan(self, waiting: Waiting[Any], events: list[AnyEvent]) -> None:
         if self._failure is not None:
             waiting.error = self._failure
             return
         try:
-            wanted, waiting.answer = waiting.plan(self._ahead)
+            wanted, waiting.answer = waiting.work(self._ahead)
         except BaseException as error:  # the caller's to handle, in the caller's thread
             waiting.error = error
             return
         for event in wanted:
             self._ahead.apply(event)
         events += wanted
+
+    def _logged(self, events: list[AnyEvent], patient: bool) -> bool:
+        """Make the events durable, then visible. False if that would take patience."""
+        if self._failure is not None:
+            return True
+        began = time.perf_counter()
+        try:
+            size = self._log.append(events, patient=patient)
+        except Unavailable:
+            if patient:
+                raise
+            return False
+        finally:
+            self._sync_s += (time.perf_counter() - began - self._sync_s) / 8
+        self.logged_bytes += size
+        self._ahead.position += 1
+        with self._lock:
+            self._committed.apply_entry(events)
+        return True
 
     # Reading
 
@@ -280,7 +240,10 @@ class Store:
             watched = self._watchers.keys() if self._failure is not None else touched
             bells = [bell for shard in watched for bell in self._watchers.get(shard, ())]
         for bell in bells:
-            bell.set()
+            try:
+                bell.set()
+            except Exception:  # a bug of ours, but no reason to stop for everybody else
+                _log.exception("a watcher of the store failed")
 
     # Blobs that are being written and not yet referred to
 
@@ -345,11 +308,10 @@ class Store:
         if self._closing:
             return
         self._closing = True
-        self._wake.set()
-        self._committer.join()
+        self._committer.close()
         if self._failure is None:
             self._failure = Unavailable("the store is closed")
-        self._refuse_queued()
+        self._committer.refuse(self._failure)
         self._notify([])
         self._consensus.close()
         self.blob.close()
@@ -375,21 +337,3 @@ def epoch_of(key: str) -> int | None:
     """The epoch of the owner that wrote the blob; None if the key is none of `new_key`."""
     epoch, dash, _ = key.rpartition("/")[2].partition("-")
     return int(epoch) if dash and epoch.isdecimal() else None
-
-
-def _release(group: list[_Waiting[Any]]) -> None:
-    """Wake everybody, with one call into each event loop however many wait in it."""
-    loops: dict[asyncio.AbstractEventLoop, list[_Waiting[Any]]] = {}
-    for waiting in group:
-        if waiting.future is None:
-            waiting.done.release()
-        else:
-            loops.setdefault(waiting.future.get_loop(), []).append(waiting)
-    for loop, waiters in loops.items():
-        with suppress(RuntimeError):  # the loop is closed, and nobody waits in it any more
-            loop.call_soon_threadsafe(_settle, waiters)
-
-
-def _settle(waiters: list[_Waiting[Any]]) -> None:
-    for waiting in waiters:
-        waiting.settle()
