@@ -16,13 +16,13 @@ delay others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from waterclock.persist.parts import EVERYTHING, measured, read_part, write_batch
+from waterclock.persist.parts import measured, read_batches, write_batch
 from waterclock.persist.records import AnyEvent, Batch, Bound, Replaced
 from waterclock.persist.spill import Spill
 from waterclock.persist.state import State
@@ -101,7 +101,7 @@ def merge(store: Store, shard_id: str) -> Generator[None]:
             extent = measured(candidate.batches)
             spill = stack.enter_context(Spill(candidate.columns, *extent, since=candidate.since))
             since_pause = 0
-            for found in _updates(store, candidate):
+            for found in read_batches(store, candidate.batches, candidate.columns):
                 spill.add(found)
                 since_pause += found.num_rows + 1
                 if since_pause >= STEP_ROWS:
@@ -121,12 +121,6 @@ def _candidate(shard_id: str) -> Callable[[State], tuple[Candidate, list[str]]]:
         return Candidate(shard.columns, shard.since, batches), keys
 
     return look
-
-
-def _updates(store: Store, candidate: Candidate) -> Iterator[pa.RecordBatch]:
-    for batch in candidate.batches:
-        for part in batch.parts:
-            yield from read_part(store, part, candidate.columns, EVERYTHING, None)
 
 
 def _written(store: Store, shard_id: str, table: pa.Table, stack: ExitStack) -> list[Batch]:

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from waterclock.errors import WaterclockError
 from waterclock.persist.errors import Damaged, Unavailable
-from waterclock.persist.records import Batch, Part
+from waterclock.persist.records import Batch, Bound, Part
 from waterclock.persist.rows import DIFF, TIME, times_and_diffs
 from waterclock.persist.store import Store, new_key
 
@@ -160,21 +160,66 @@ def filtered(table: pa.Table, condition: pc.Expression | None) -> pa.Table:
         raise ConditionFailed(f"the condition can not be evaluated: {error}") from error
 
 
-def read_part(
-    store: Store, part: Part, columns: pa.Schema, selection: Selection, times: pc.Expression | None
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The times from `start` on, up to and without `end`; None means without end."""
+
+    start: int
+    end: Bound
+
+    def touches(self, batch: Batch) -> bool:
+        """Whether an update of the batch may be inside."""
+        return batch.max_time >= self.start and (self.end is None or batch.min_time < self.end)
+
+    def covers(self, batch: Batch) -> bool:
+        """Whether all updates of the batch are inside."""
+        return batch.min_time >= self.start and (self.end is None or batch.max_time < self.end)
+
+    def condition(self) -> pc.Expression:
+        inside = pc.field(TIME) >= self.start
+        return inside if self.end is None else inside & (pc.field(TIME) < self.end)
+
+
+ALWAYS = Window(0, None)
+
+
+def read_batches(
+    store: Store,
+    batches: Iterable[Batch],
+    columns: pa.Schema,
+    selection: Selection = EVERYTHING,
+    window: Window = ALWAYS,
 ) -> Iterator[pa.RecordBatch]:
-    """The selected updates of the part whose times satisfy `times`, in batches of bounded size."""
+    """The selected updates inside the window, in batches of bounded size."""
+    touched = [batch for batch in batches if window.touches(batch)]
     wanted = selection.schema(columns).names
-    condition = _both(selection.condition, times)
-    if part.inline is not None:
-        batch = pa.ipc.read_record_batch(pa.py_buffer(part.inline), columns)
-        yield from filtered(pa.Table.from_batches([batch]), condition).select(wanted).to_batches()
-        return
-    key = part.key
-    assert key is not None, "a part is inline or has a key"
+    inside = None if all(map(window.covers, touched)) else window.condition()
+    inline = [part.inline for batch in touched for part in batch.parts if part.inline is not None]
+    if inline:
+        found = filtered(_joined(inline, columns), _both(selection.condition, inside))
+        yield from (batch for batch in found.select(wanted).to_batches() if batch.num_rows)
+    for batch in touched:
+        inside = None if window.covers(batch) else window.condition()
+        for part in batch.parts:
+            if part.key is not None:
+                yield from _read_blob(
+                    store, part.key, columns, wanted, _both(selection.condition, inside)
+                )
+
+
+def _joined(inline: list[bytes], columns: pa.Schema) -> pa.Table:
+    """Many inline parts as one table: each is a message of Arrow's stream format."""
+    stream = b"".join((columns.serialize(), *inline))
+    with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
+        return reader.read_all().combine_chunks()
+
+
+def _read_blob(
+    store: Store, key: str, columns: pa.Schema, wanted: list[str], condition: pc.Expression | None
+) -> Iterator[pa.RecordBatch]:
     with _told(store, key, condition), store.retry.call(lambda: store.blob.open(key)) as file:
         fragment = _PARQUET.make_fragment(file)
-        yield from fragment.to_batches(
+        found = fragment.to_batches(
             schema=columns,
             columns=wanted,
             filter=condition,
@@ -182,6 +227,7 @@ def read_part(
             batch_readahead=_READAHEAD,
             fragment_readahead=1,
         )
+        yield from (batch for batch in found if batch.num_rows)
 
 
 @contextmanager

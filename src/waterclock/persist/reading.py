@@ -14,40 +14,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from waterclock.persist.parts import Selection, at_time, measured, read_part
+from waterclock.persist.parts import (
+    EVERYTHING,
+    Selection,
+    Window,
+    at_time,
+    measured,
+    read_batches,
+)
 from waterclock.persist.records import Batch, Bound
-from waterclock.persist.rows import TIME
 from waterclock.persist.spill import consolidated
 from waterclock.persist.store import Store
 
 
 def snapshot(
-    store: Store, columns: pa.Schema, batches: tuple[Batch, ...], as_of: int, selection: Selection
+    store: Store,
+    columns: pa.Schema,
+    batches: tuple[Batch, ...],
+    as_of: int,
+    selection: Selection = EVERYTHING,
 ) -> Iterator[pa.RecordBatch]:
-    """The selected contents at `as_of`, every update at that time. `as_of` must be readable in the
-    shard.
-    """
-    relevant = [batch for batch in batches if batch.min_time <= as_of]
-    updates = _updates_through(store, columns, relevant, as_of, selection)
-    if not any(batch.signed for batch in relevant):
-        yield from updates
+    """The selected contents at `as_of`, every update at that time. It must be readable then."""
+    window = Window(0, as_of + 1)
+    found = read_batches(store, batches, columns, selection, window)
+    moved = (at_time(batch, as_of) for batch in found)
+    touched = [batch for batch in batches if window.touches(batch)]
+    if not any(batch.signed for batch in touched):
+        yield from moved
         return
-    for table in consolidated(updates, selection.schema(columns), *measured(relevant)):
+    for table in consolidated(moved, selection.schema(columns), *measured(touched)):
         yield from table.to_batches()
-
-
-def _updates_through(
-    store: Store, columns: pa.Schema, batches: list[Batch], as_of: int, selection: Selection
-) -> Iterator[pa.RecordBatch]:
-    """The updates at or before `as_of`, moved to it."""
-    for batch in batches:
-        early = None if batch.max_time <= as_of else pc.field(TIME) <= as_of
-        for part in batch.parts:
-            for found in read_part(store, part, columns, selection, early):
-                if found.num_rows:
-                    yield at_time(found, as_of)
 
 
 def changes(
@@ -56,26 +53,13 @@ def changes(
     batches: tuple[Batch, ...],
     start: int,
     end: Bound,
-    selection: Selection,
+    selection: Selection = EVERYTHING,
 ) -> Iterator[pa.RecordBatch]:
-    """The selected updates at `start` or later and not at or beyond `end`, each at its own time,
-    consolidated.
-    """
-    relevant = [
-        batch
-        for batch in batches
-        if batch.max_time >= start and (end is None or batch.min_time < end)
-    ]
-    if not relevant:
+    """The selected updates from `start` up to and without `end`, at their times, consolidated."""
+    window = Window(start, end)
+    touched = [batch for batch in batches if window.touches(batch)]
+    if not touched:
         return
-    window = pc.field(TIME) >= start
-    if end is not None:
-        window &= pc.field(TIME) < end
-    found = (
-        update
-        for batch in relevant
-        for part in batch.parts
-        for update in read_part(store, part, columns, selection, window)
-    )
-    for table in consolidated(found, selection.schema(columns), *measured(relevant)):
+    found = read_batches(store, touched, columns, selection, window)
+    for table in consolidated(found, selection.schema(columns), *measured(touched)):
         yield from table.to_batches()

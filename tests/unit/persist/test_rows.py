@@ -26,7 +26,7 @@ from waterclock.model.schema import (
 )
 from waterclock.persist import parts
 from waterclock.persist.errors import Damaged
-from waterclock.persist.parts import EVERYTHING, Selection, read_part, try_inline, write_batch
+from waterclock.persist.parts import EVERYTHING, Selection, read_batches, try_inline, write_batch
 from waterclock.persist.records import Batch
 from waterclock.persist.rows import (
     DIFF,
@@ -72,9 +72,7 @@ def stored(store: Store, table: pa.Table | pa.RecordBatch) -> Batch:
 def read_back(
     store: Store, batch: Batch, columns: pa.Schema, selection: Selection = EVERYTHING
 ) -> pa.Table:
-    found = [
-        piece for part in batch.parts for piece in read_part(store, part, columns, selection, None)
-    ]
+    found = read_batches(store, [batch], columns, selection)
     return pa.Table.from_batches(found, selection.schema(columns))
 
 

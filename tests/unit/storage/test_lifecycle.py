@@ -13,7 +13,7 @@ from waterclock.model.errors import TimeForgotten
 from waterclock.model.ids import GlobalId
 from waterclock.persist.errors import DataInUse, Fenced, Unavailable
 from waterclock.persist.maintenance import checkpoint
-from waterclock.persist.parts import EVERYTHING, read_part
+from waterclock.persist.parts import read_batches
 from waterclock.persist.state import State
 from waterclock.storage.api import (
     Description,
@@ -53,13 +53,9 @@ Table = tuple[ReadCapability, WriteCapability]
 def stored(world: MemoryWorld, collection: GlobalId) -> Counter[tuple[Row, int]]:
     """The updates as they are stored, each at the time it is stored with."""
     columns = world.storage._store.read(lambda state: state.shards[str(collection)].columns)
-    found = [
-        Updates(piece)
-        for kept in shard_in(world, collection).batches
-        for part in kept.parts
-        for piece in read_part(world.storage._store, part, columns, EVERYTHING, None)
-    ]
-    return triples_of(found)
+    batches = shard_in(world, collection).batches
+    found = read_batches(world.storage._store, batches, columns)
+    return triples_of([Updates(piece) for piece in found])
 
 
 def maintain_all(storage: Storage) -> None:
