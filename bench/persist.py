@@ -2,9 +2,10 @@
 
     python bench/persist.py [--rows 10000000] [--rounds 5] [--seconds 2]
 
-Bars: 32 concurrent writers reach at least 5 times the commits per second of bare SQLite committing one row at a time
-with the same setting for syncing; a snapshot streams at least half as many rows per second as PyArrow reading the same
-Parquet files, in memory that does not grow with the collection.
+Bars: 32 concurrent writers reach at least 5 times the commits per second of bare SQLite committing
+one row at a time with the same setting for syncing; a snapshot streams at least half as many rows
+per second as PyArrow reading the same Parquet files, in memory that does not grow with the
+collection.
 """
 
 from __future__ import annotations

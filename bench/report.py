@@ -1,7 +1,7 @@
 """How a measured claim is told: a figure, what it is compared with in the same run, and its bar.
 
-Machines differ and are noisy, so a bar is always a ratio of two things measured in turns within one run; each is
-measured several times and the median counts.
+Machines differ and are noisy, so a bar is always a ratio of two things measured in turns within one
+run; each is measured several times and the median counts.
 """
 
 from __future__ import annotations

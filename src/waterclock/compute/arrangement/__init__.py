@@ -1,0 +1,6 @@
+"""The state of one stateful operator: updates in immutable files, sorted by the hash of their key.
+
+Read in this order: `layout` (which columns), `cover` (what a file holds, and its name), `run` (one
+file), `trace` (all files of a moment, which is what an operator reads), `writing`, `merging`, and
+`arrangement` (the owner of a folder of runs).
+"""

@@ -1,0 +1,210 @@
+"""Writing runs: sorted, consolidated, in bounded pieces, and visible only as a whole.
+
+Everything that becomes a run passes through `RunWriter` as pieces in order of hash. A piece has all
+updates of its hashes, or all updates of some rows of one very frequent hash, so consolidating each
+piece by itself consolidates the run.
+
+A retried task writes the same run again, under the same name: the same updates, if maybe not in the
+same order. Whichever of the two is renamed last stays, and either will do. What a writer that died
+had written so far keeps its temporary name, and the owner removes it on opening.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from waterclock.compute.arrangement.cover import Cover
+from waterclock.compute.arrangement.files import publish, temporary, unavailable
+from waterclock.compute.arrangement.layout import HASH, Layout, consolidated
+from waterclock.compute.arrangement.run import SUMMARY, Run, Summary, checksum
+from waterclock.persist.hashing import hash_rows
+from waterclock.persist.rows import TIME
+
+PIECE_ROWS = 2**18
+PIECE_BYTES = 2**24
+"""The most rows, and about the most bytes, that are sorted and consolidated at once."""
+BATCH_PIECES = 4
+"""How many pieces make a batch: larger batches are fewer, and lookups have less to open."""
+
+
+def write_run(
+    folder: Path,
+    layout: Layout,
+    cover: Cover,
+    updates: pa.Table,
+    *,
+    since: int | None = None,
+    piece_rows: int = PIECE_ROWS,
+) -> Run | None:
+    """Write everything that happened in the cover, as a run; None if nothing did.
+
+    `updates` has the layout's columns, with or without the hash (see `Layout.arranged`), in any
+    order of rows, all of them inside the cover. They are consolidated, with times below `since`
+    advanced to it. Once this returns the run survives a power failure. If it raises, the run is not
+    there, or it is as it was.
+    """
+    updates = layout.arranged(updates)
+    if updates.num_rows == 0:
+        return None
+    _check_times(updates, cover)
+    limit = rows_for(updates.nbytes, updates.num_rows, piece_rows)
+    with RunWriter(folder, layout, cover, since, limit) as writer:
+        for piece in _sorted_pieces(updates, layout, limit):
+            writer.write(piece)
+        return None if writer.is_empty else writer.finish()
+
+
+def rows_for(size: int, rows: int, most: int) -> int:
+    """How many rows make a piece, if `rows` of them have that many bytes."""
+    return max(1, min(most, PIECE_BYTES * rows // max(1, size)))
+
+
+class RunWriter:
+    """A run in the making. Leaving the context without `finish` leaves nothing behind."""
+
+    def __init__(
+        self, folder: Path, layout: Layout, cover: Cover, since: int | None, piece_rows: int
+    ) -> None:
+        self._folder, self._layout, self._cover, self._since = folder, layout, cover, since
+        self._batch_rows = BATCH_PIECES * piece_rows
+        self._held: list[pa.Table] = []
+        self._starts: list[int] = [0]
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+        self._checked = self._crc32 = 0
+        self._path = temporary(folder, cover)
+        with unavailable("write", folder):
+            self._sink = pa.OSFile(str(self._path), "wb")
+            self._check = os.open(self._path, os.O_RDONLY)
+        self._writer = pa.ipc.new_file(self._sink, layout.schema)
+
+    def write(self, piece: pa.Table) -> None:
+        """Add updates sorted by hash, with no smaller hash than those before."""
+        piece = consolidated(piece, self._layout, since=self._since)
+        if piece.num_rows:
+            self._held.append(piece)
+        if sum(held.num_rows for held in self._held) >= self._batch_rows:
+            self._write_batch()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was left of what was written so far."""
+        return not self._held and not self._firsts
+
+    def _write_batch(self) -> None:
+        (batch,) = pa.concat_tables(self._held).combine_chunks().to_batches()
+        self._held.clear()
+        first, last = batch.column(0)[0].as_py(), batch.column(0)[-1].as_py()
+        hashes = self._cover.hashes
+        assert hashes.low <= first <= last < hashes.high, "an update lies outside of the cover"
+        assert not self._lasts or self._lasts[-1] <= first, "pieces are not in order of hash"
+        with unavailable("write", self._folder):
+            self._writer.write_batch(batch)
+            self._checksum()
+        self._starts.append(self._starts[-1] + batch.num_rows)
+        self._firsts.append(first)
+        self._lasts.append(last)
+
+    def finish(self) -> Run:
+        """Make the run visible and durable, even if it has no rows; and open it."""
+        if self._held:
+            self._write_batch()
+        with unavailable("write", self._folder):
+            self._checksum()
+            summary = Summary(
+                self._cover.name,
+                tuple(self._starts),
+                tuple(self._firsts),
+                tuple(self._lasts),
+                self._checked,
+                self._crc32,
+            )
+            nothing = pa.RecordBatch.from_pylist([], self._layout.schema)
+            self._writer.write_batch(nothing, custom_metadata={SUMMARY: summary.encoded()})
+            self._writer.close()
+            os.fsync(self._sink.fileno())
+            self._sink.close()
+        publish(self._path, self._folder, self._cover)
+        return Run.open(self._folder, self._layout, self._cover)
+
+    def _checksum(self) -> None:
+        """Take what was written since the last time into the checksum, from the page cache."""
+        end = self._sink.tell()
+
+        def read(count: int, offset: int) -> bytes:
+            return os.pread(self._check, count, offset)
+
+        self._crc32 = checksum(read, self._checked, end, self._crc32)
+        self._checked = end
+
+    def __enter__(self) -> RunWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        os.close(self._check)
+        if not self._sink.closed:
+            self._sink.close()
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+
+def _check_times(updates: pa.Table, cover: Cover) -> None:
+    times = pc.min_max(updates[TIME]).as_py()
+    assert times["min"] is not None, "updates need times"
+    assert cover.lower <= times["min"] <= times["max"] < cover.upper, (
+        f"updates at {times['min']}..{times['max']} lie outside of {cover.lower}..{cover.upper}"
+    )
+
+
+def _sorted_pieces(updates: pa.Table, layout: Layout, limit: int) -> Iterator[pa.Table]:
+    """The updates in order of hash, cut between two hashes about every `limit` rows."""
+    hashes = updates[HASH].to_numpy()
+    order = np.argsort(hashes, kind="stable")
+    hashes = hashes[order]
+    start = 0
+    while start < len(hashes):
+        stop = start + limit
+        if stop < len(hashes):
+            stop = int(np.searchsorted(hashes, hashes[stop], side="left"))
+            if stop <= start:  # one hash has more rows than that
+                stop = int(np.searchsorted(hashes, hashes[start], side="right"))
+        piece = updates.take(pa.array(order[start:stop]))
+        if stop - start <= limit:
+            yield piece
+        else:
+            yield from divided(layout, piece.to_batches(), limit)
+        start = stop
+
+
+def divided(layout: Layout, parts: Sequence[pa.RecordBatch], limit: int) -> Iterator[pa.Table]:
+    """The updates of one hash in several pieces, each with all updates of its rows."""
+    count = -(-sum(part.num_rows for part in parts) // limit)
+    slices = [
+        part.slice(start, limit) for part in parts for start in range(0, part.num_rows, limit)
+    ]
+    owners = [_owners(layout, part, count) for part in slices]
+    for number in range(count):
+        chosen = [
+            part.take(pa.array(np.flatnonzero(owner == number)))
+            for part, owner in zip(slices, owners, strict=True)
+        ]
+        yield pa.Table.from_batches(chosen, layout.schema).combine_chunks()
+
+
+def _owners(layout: Layout, part: pa.RecordBatch, count: int) -> npt.NDArray[np.uint32]:
+    columns = [part.column(name) for name in layout.row_names]
+    return (hash_rows(columns, part.num_rows) % np.uint64(count)).astype(np.uint32)
