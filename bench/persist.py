@@ -1,4 +1,4 @@
-"""What durability costs: small commits against bare SQLite, bulk writing and reading against PyArrow.
+"""What durability costs: small commits beside bare SQLite, bulk data beside plain PyArrow.
 
     python bench/persist.py [--rows 10000000] [--rounds 5] [--seconds 2]
 
