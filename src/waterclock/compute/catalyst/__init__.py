@@ -1,0 +1,1 @@
+"""All contact with Spark's JVM: reading Catalyst's trees, and building expressions for them."""

@@ -1,0 +1,1 @@
+"""Running plans on Spark: levels of stateful operators, and Catalyst in between."""

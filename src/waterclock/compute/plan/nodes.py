@@ -1,0 +1,226 @@
+"""The nodes of a view's plan.
+
+Each node is a function from collections to a collection, applied at every time on its own. They are
+few on purpose: all that SQL has beyond them is expressed with them when Catalyst's plan is
+translated. A row's columns are identified, as in Catalyst, by the id of the attribute, and placed
+by their position in `output`.
+
+Everything that computes values of single rows (`Linear`) stays in Catalyst's expressions;
+everything that relates rows to one another is a node of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from waterclock.compute.catalyst.trees import Expression, Logical
+from waterclock.model.ids import GlobalId
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A column of a node's output. The type is Catalyst's, as JSON."""
+
+    id: int
+    name: str
+    type: str
+    nullable: bool
+
+
+Attributes = tuple[Attribute, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """A collection that the view reads."""
+
+    collection: GlobalId
+    output: Attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Rows that are there at all times, as a Catalyst plan that reads nothing."""
+
+    rows: Logical
+    output: Attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A step of a `Linear`: new columns, each a named Catalyst expression."""
+
+    columns: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A step of a `Linear`: only the rows for which the condition is true."""
+
+    condition: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """A step of a `Linear`: a Catalyst `Generate`, which makes several rows, or none, of each."""
+
+    generate: Logical
+
+
+Step = Project | Filter | Generate
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Each row on its own, through some steps."""
+
+    input: Node
+    steps: tuple[Step, ...]
+    output: Attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Equal:
+    """Columns, by position, that must be equal. Null equals nothing, unless `null_safe`."""
+
+    left: int
+    right: int
+    null_safe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """All pairs of a left and a right row whose key columns are equal; with no keys, all pairs."""
+
+    left: Node
+    right: Node
+    on: tuple[Equal, ...]
+
+    @property
+    def output(self) -> Attributes:
+        return self.left.output + self.right.output
+
+
+class Function(StrEnum):
+    """The aggregates that have a kernel."""
+
+    COUNT_ROWS = "count(*)"
+    COUNT = "count"
+    SUM = "sum"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+    BOOL_AND = "bool_and"
+    BOOL_OR = "bool_or"
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One aggregate over the column at `argument`."""
+
+    function: Function
+    argument: int | None
+    result: Attribute
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """One row for each group: its keys, then the aggregates. Without keys, always one row."""
+
+    input: Node
+    keys: tuple[int, ...]
+    aggregates: tuple[Aggregate, ...]
+    output: Attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """Each row once."""
+
+    input: Node
+
+    @property
+    def output(self) -> Attributes:
+        return self.input.output
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A column, by position, to order by."""
+
+    column: int
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TopK:
+    """Of each group the rows after the first `offset`, at most `limit` of them, in an order."""
+
+    input: Node
+    keys: tuple[int, ...]
+    order: tuple[Order, ...]
+    limit: int | None
+    offset: int
+
+    @property
+    def output(self) -> Attributes:
+        return self.input.output
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """All rows of all inputs, by position."""
+
+    inputs: tuple[Node, ...]
+    output: Attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Negate:
+    """The same rows with the opposite multiplicities."""
+
+    input: Node
+
+    @property
+    def output(self) -> Attributes:
+        return self.input.output
+
+
+@dataclass(frozen=True, slots=True)
+class Regroup:
+    """Anything else that is a function of a group: a Catalyst node evaluated on each group anew.
+
+    `reason` says why no kernel does it, for EXPLAIN.
+    """
+
+    input: Node
+    keys: tuple[int, ...]
+    operation: Logical
+    reason: str
+    output: Attributes
+
+
+Node = Get | Constant | Linear | Join | Reduce | Distinct | TopK | Union | Negate | Regroup
+
+
+def inputs_of(node: Node) -> tuple[Node, ...]:
+    """The nodes directly below."""
+    match node:
+        case Get() | Constant():
+            return ()
+        case Join(left, right, _):
+            return (left, right)
+        case Union(inputs, _):
+            return inputs
+        case _:
+            return (node.input,)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and all below it, the inputs first."""
+    for below in inputs_of(node):
+        yield from walk(below)
+    yield node
