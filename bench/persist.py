@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+import uvloop
 from report import Report, in_turns
 
 from waterclock.model.ids import GlobalId
@@ -107,7 +108,7 @@ class Writers:
             done = await asyncio.gather(*(writer(n, began + seconds) for n in range(writers)))
             return sum(done) / (time.perf_counter() - began)
 
-        return asyncio.run(all_writers())
+        return uvloop.run(all_writers())
 
 
 def bench_commits(folder: Path, rounds: int, seconds: float) -> None:
