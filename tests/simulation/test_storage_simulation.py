@@ -23,6 +23,8 @@ from waterclock.persist.errors import PositionTaken
 from waterclock.persist.records import Appended, decode_entry, encode_entry
 from waterclock.testing.simulation.world import SimulationFailed, simulate
 
+pytestmark = pytest.mark.slow
+
 SEEDS = int(os.environ.get("WATERCLOCK_SIM_SEEDS", "50"))
 FIRST = int(os.environ.get("WATERCLOCK_SIM_FIRST", "0"))
 GROUP = 10

@@ -26,6 +26,8 @@ from waterclock.compute.arrangement.writing import write_run
 from waterclock.persist.hashing import hash_rows
 from waterclock.persist.rows import DIFF, TIME
 
+pytestmark = pytest.mark.slow
+
 Row = tuple[Any, ...]
 
 INTS = st.none() | st.integers(-2, 2)
