@@ -1,4 +1,4 @@
-"""How Compute can refuse a view."""
+"""How Compute can refuse a view, or fail to maintain it."""
 
 from __future__ import annotations
 
@@ -11,3 +11,15 @@ class NotMaintainable(WaterclockError):
     """The view uses something that can not be kept up to date incrementally."""
 
     sqlstate: ClassVar[str] = "0A000"
+
+
+class FrontiersDiffer(WaterclockError):
+    """The inputs of a view are not all at one frontier, or its output is already beyond it."""
+
+    sqlstate: ClassVar[str] = "22023"
+
+
+class ViewFailed(WaterclockError):
+    """The view has no value at some time, because of what its inputs hold."""
+
+    sqlstate: ClassVar[str] = "22000"

@@ -166,6 +166,13 @@ class Swept(Event, frozen=True, array_like=True, gc=False, tag="sweep"):
     keys: tuple[str, ...]
 
 
+class Noted(Event, frozen=True, array_like=True, gc=False, tag="note"):
+    """A layer above keeps this under a key of its own; None: it keeps it no longer."""
+
+    key: str
+    note: bytes | None
+
+
 class Checkpointed(Event, frozen=True, array_like=True, gc=False, tag="checkpoint"):
     """The state after the entry at `position` is kept whole under the blob key."""
 
@@ -174,7 +181,16 @@ class Checkpointed(Event, frozen=True, array_like=True, gc=False, tag="checkpoin
 
 
 AnyEvent = (
-    Opened | Created | Granted | Downgraded | Expired | Appended | Replaced | Swept | Checkpointed
+    Opened
+    | Created
+    | Granted
+    | Downgraded
+    | Expired
+    | Appended
+    | Replaced
+    | Swept
+    | Noted
+    | Checkpointed
 )
 
 
@@ -187,6 +203,7 @@ class Checkpoint(Record, frozen=True, array_like=True, gc=False):
     shards: tuple[ShardRecord, ...]
     garbage: tuple[str, ...]
     checkpoint: str | None
+    notes: dict[str, bytes] = {}
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -35,6 +35,7 @@ from waterclock.persist.records import (
     Downgraded,
     Expired,
     Granted,
+    Noted,
     Opened,
     Replaced,
     Right,
@@ -104,6 +105,8 @@ class State:
     """Capability id -> shard id, for all live capabilities."""
     garbage: set[str] = field(default_factory=set)
     checkpoint: str | None = None
+    notes: dict[str, bytes] = field(default_factory=dict)
+    """What the layers above keep here, by key; it means nothing to this one."""
     tail_bytes: int = field(default=0, compare=False)
     """How much of the log had to be read beyond the checkpoint to recover this state."""
 
@@ -133,6 +136,11 @@ class State:
                 self._replace(self.shards[shard], removed, batch)
             case Swept(keys):
                 self.garbage.difference_update(keys)
+            case Noted(key, note):
+                if note is None:
+                    self.notes.pop(key, None)
+                else:
+                    self.notes[key] = note
             case Checkpointed(_, key):
                 if self.checkpoint is not None:
                     self.garbage.add(self.checkpoint)
@@ -184,6 +192,7 @@ class State:
             tuple(shard.record() for shard in self.shards.values()),
             tuple(sorted(self.garbage)),
             self.checkpoint,
+            dict(self.notes),
         )
 
     @classmethod
@@ -197,6 +206,7 @@ class State:
             {c: shard.id for shard in shards.values() for c in shard.capabilities},
             set(checkpoint.garbage),
             checkpoint.checkpoint,
+            dict(checkpoint.notes),
         )
 
     def referenced(self) -> set[str]:

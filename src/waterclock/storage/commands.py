@@ -116,9 +116,11 @@ def _check_as_stated(presented: Capability, shard: Shard, kept: records.Capabili
         or stated.only() != kept.frontier
     ):
         held = frontier_of(shard.timeline, kept.frontier)
+        made = ReadCapability if kept.right is Right.READ else WriteCapability
         raise CapabilityMisstated(
             f"the capability for collection {presented.id} is not as stated",
             detail=f"It is a {kept.right.name.lower()} capability for {shard.id} at {held}.",
+            kept=made(presented.token, GlobalId.parse(shard.id), held),
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from waterclock.errors import WaterclockError
+from waterclock.storage.api import ReadCapability, WriteCapability
 
 
 class IdInUse(WaterclockError):
@@ -34,7 +35,17 @@ class CapabilityExpired(CapabilityInvalid):
 
 
 class CapabilityMisstated(CapabilityInvalid):
-    """The token is good, but the collection, frontier or kind is not the one that was granted."""
+    """The token is good, but the collection, frontier or kind is not the one that was granted.
+
+    `kept` is the capability as it is. Who has the token may know it: that is how a holder that only
+    remembered the token finds back.
+    """
+
+    def __init__(
+        self, message: str, *, detail: str, kept: ReadCapability | WriteCapability
+    ) -> None:
+        super().__init__(message, detail=detail)
+        self.kept = kept
 
 
 class CollectionTwice(WaterclockError):

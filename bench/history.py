@@ -1,0 +1,169 @@
+"""The history curve: a step over a join of three inputs and an aggregate, at growing history.
+
+    python bench/history.py [--rows 100000 1000000] [--change 1000] [--steps 15]
+
+The cost of keeping a view fresh must follow the change, not the history. Beside it, the same view
+evaluated from scratch by Spark on the same rows. Every maintained answer is checked against that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StructType
+from report import Report
+
+from waterclock.compute.catalyst.trees import Builder, Logical
+from waterclock.compute.dataflow.dataflow import Dataflow
+from waterclock.compute.dataflow.program import Program
+from waterclock.compute.plan.translate import Translation
+from waterclock.compute.relations import Relations
+from waterclock.compute.spark import open_session
+from waterclock.model.ids import GlobalId
+from waterclock.persist.rows import DIFF, TIME
+from waterclock.server.java import find_java
+
+ORDERS, CUSTOMERS, NATIONS = (GlobalId.user(n) for n in (1, 2, 3))
+COLUMNS = {
+    ORDERS: ("order_id", "customer_id", "amount"),
+    CUSTOMERS: ("customer_id", "nation_id"),
+    NATIONS: ("nation_id", "region"),
+}
+VIEW = """
+SELECT n.region, count(*) AS orders, sum(o.amount * 2) AS total
+FROM {u1} o JOIN {u2} c ON o.customer_id = c.customer_id JOIN {u3} n ON c.nation_id = n.nation_id
+GROUP BY n.region
+"""
+NATION_COUNT = 25
+
+
+def rows_of(collection: GlobalId, count: int, first: int, seed: int) -> list[np.ndarray]:
+    random = np.random.default_rng(seed)
+    customers = 100_000
+    if collection == ORDERS:
+        ids = np.arange(first, first + count)
+        return [ids, random.integers(0, customers, count), random.integers(1, 1000, count)]
+    if collection == CUSTOMERS:
+        return [np.arange(customers), random.integers(0, NATION_COUNT, customers)]
+    return [np.arange(NATION_COUNT), np.arange(NATION_COUNT) % 5]
+
+
+def delta(columns: list[np.ndarray], when: int, diffs: np.ndarray | None = None) -> pa.Table:
+    length = len(columns[0])
+    diffs = np.ones(length, dtype=np.int64) if diffs is None else diffs
+    arrays = [*columns, np.full(length, when), diffs]
+    names = [*(f"c{i}" for i in range(len(columns))), TIME, DIFF]
+    return pa.table([pa.array(a, pa.int64()) for a in arrays], names=names)
+
+
+class Case:
+    """The view over a history of some size."""
+
+    def __init__(self, spark: SparkSession, folder: Path, history: int) -> None:
+        self.spark = spark
+        builder = Builder(spark.sparkContext._jvm)
+        relations = Relations(spark)
+        for collection, names in COLUMNS.items():
+            schema = StructType()
+            for name in names:
+                schema = schema.add(name, LongType())
+            relations.add(collection, schema)
+        sql = VIEW.format(u1="u1", u2="u2", u3="u3")
+        plan = Logical(spark.sql(sql)._jdf.queryExecution().optimizedPlan())
+        program = Program()
+        program.add(Translation(builder, relations).translate(plan))
+        self.dataflow = Dataflow(spark, builder, program, folder)
+        self.inputs = {c: rows_of(c, history, 0, 1) for c in COLUMNS}
+        self.outputs: list[pa.Table] = []
+        self.step({c: delta(rows, 0) for c, rows in self.inputs.items()})
+        self.dataflow.merge()
+
+    def step(self, deltas: dict[GlobalId, pa.Table]) -> float:
+        upper = self.dataflow.upper + 1
+        began = time.perf_counter()
+        ticked = self.dataflow.compute(upper, deltas)
+        self.dataflow.commit(upper, ticked)
+        took = time.perf_counter() - began
+        self.outputs += ticked.outputs
+        return took
+
+    def refresh(self, change: int, number: int) -> float:
+        """Half of the change are new orders, half are deletions of old ones."""
+        half = change // 2
+        orders = self.inputs[ORDERS]
+        added = rows_of(ORDERS, half, 10**9 + number * half, 100 + number)
+        place = number * half
+        removed = [column[place : place + half] for column in orders]
+        columns = [np.concatenate(pair) for pair in zip(added, removed, strict=True)]
+        diffs = np.repeat([1, -1], half)
+        self.inputs[ORDERS] = [
+            np.concatenate((o[:place], np.full(half, -1), o[place + half :], a))
+            for o, a in zip(orders, added, strict=True)
+        ]
+        return self.step({ORDERS: delta(columns, self.dataflow.upper, diffs)})
+
+    def from_scratch(self) -> tuple[float, Counter[tuple[int, ...]]]:
+        """How long Spark takes to evaluate the view on the rows of now, and what it finds."""
+        names = {}
+        for number, (collection, columns) in enumerate(self.inputs.items(), start=1):
+            live = columns[0] >= 0
+            table = pa.table([c[live] for c in columns], names=list(COLUMNS[collection]))
+            frame = self.spark.createDataFrame(table)
+            names[f"u{number}"] = f"now_{number}"
+            frame.createOrReplaceTempView(f"now_{number}")
+        query = self.spark.sql(VIEW.format(**names))
+        query.collect()
+        began = time.perf_counter()
+        rows = query.collect()
+        return time.perf_counter() - began, Counter(tuple(row) for row in rows)
+
+    def maintained(self) -> Counter[tuple[int, ...]]:
+        counts: Counter[tuple[int, ...]] = Counter()
+        for table in self.outputs:
+            for *row, _, diff in zip(*(c.to_pylist() for c in table.columns), strict=True):
+                counts[tuple(row)] += diff
+        return Counter({row: count for row, count in counts.items() if count})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000])
+    parser.add_argument("--change", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=15)
+    arguments = parser.parse_args()
+    os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
+    spark = open_session("local[*]", {"spark.driver.memory": "6g"})
+    report = Report(f"History curve: {arguments.change:,} changed rows, 3-way join + aggregate")
+    medians: list[float] = []
+    for history in arguments.rows:
+        folder = Path(tempfile.mkdtemp(prefix="waterclock-bench-", dir="/var/tmp"))
+        try:
+            began = time.perf_counter()
+            case = Case(spark, folder, history)
+            report.figure(f"{history:,} rows: first contents", time.perf_counter() - began, "s")
+            took = [case.refresh(arguments.change, n) for n in range(arguments.steps)]
+            medians.append(statistics.median(took[5:]))
+            report.figure(f"{history:,} rows: a step", 1e3 * medians[-1], "ms")
+            seconds, rows = case.from_scratch()
+            report.figure(f"{history:,} rows: Spark from scratch", 1e3 * seconds, "ms")
+            assert case.maintained() == rows, "the maintained view is not the view"
+        finally:
+            shutil.rmtree(folder)
+    report.limit(
+        "a step at the longest history against the shortest", medians[-1] / medians[0], 1.5, "x"
+    )
+    report.exit()
+
+
+if __name__ == "__main__":
+    main()

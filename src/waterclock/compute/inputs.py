@@ -1,0 +1,77 @@
+"""An input of a view: what storage has told of it, and what of that the view has not used yet.
+
+Times are used up in order. What was received beyond the end of a step waits here for a later one,
+because another input may not be so far.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from waterclock.model.ids import GlobalId
+from waterclock.model.timeline import EPOCH_MILLIS
+from waterclock.persist.rows import TIME
+from waterclock.storage.api import Progress, ReadCapability, Updates
+from waterclock.storage.controller import Storage
+
+FINISHED = 2**62
+"""The upper of an input that will never change again."""
+
+
+class Input:
+    """One collection, received from a time on.
+
+    With `contents`, what it holds then comes first, as if it had happened at that time.
+    """
+
+    def __init__(
+        self, storage: Storage, capability: ReadCapability, start: int, *, contents: bool
+    ) -> None:
+        self.capability = capability
+        self._storage = storage
+        self._upper = start
+        self._waiting: list[pa.Table] = []
+        as_of = EPOCH_MILLIS.frontier(start if contents else start - 1)
+        self._subscription = storage.subscribe_at(capability, as_of=as_of, snapshot=contents)
+
+    @property
+    def collection(self) -> GlobalId:
+        return self.capability.id
+
+    def receive(self) -> int:
+        """Take in what storage has by now, and tell up to where it is complete."""
+        while self._upper < FINISHED:
+            match self._subscription.receive(0):
+                case Updates(batch):
+                    self._waiting.append(pa.Table.from_batches([batch]))
+                case Progress(upper):
+                    bound = upper.only()
+                    self._upper = FINISHED if bound is None else bound
+                case None:
+                    break
+        return self._upper
+
+    def take(self, upper: int) -> pa.Table | None:
+        """The updates before `upper`, each handed out once; None if there are none."""
+        if not self._waiting:
+            return None
+        table = pa.concat_tables(self._waiting)
+        early = pc.less(table[TIME], upper)
+        later = table.filter(pc.invert(early))
+        self._waiting = [later] if later.num_rows else []
+        return table.filter(early)
+
+    def latest(self) -> int:
+        """The time of the last update that waits; 0 if none does."""
+        return max((pc.max(table[TIME]).as_py() for table in self._waiting), default=0)
+
+    def hold(self, time: int) -> None:
+        """Keep the input readable from `time` on, and no longer from before."""
+        frontier = EPOCH_MILLIS.frontier(time)
+        if self.capability.frontier < frontier:
+            self.capability = self._storage.downgrade_capability(self.capability, frontier)
+
+    def close(self) -> None:
+        """Receive no more."""
+        self._subscription.close()
