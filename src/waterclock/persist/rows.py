@@ -8,6 +8,7 @@ PostgreSQL's own three fields.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, ClassVar, assert_never
 
 import pyarrow as pa
@@ -79,6 +80,7 @@ def arrow_type(column_type: ColumnType) -> pa.DataType:
             assert_never(column_type)
 
 
+@lru_cache(maxsize=4096)
 def row_schema(schema: Schema) -> pa.Schema:
     """The Arrow schema of the rows alone."""
     return pa.schema(
@@ -86,8 +88,13 @@ def row_schema(schema: Schema) -> pa.Schema:
     )
 
 
+@lru_cache(maxsize=4096)
 def update_schema(schema: Schema) -> pa.Schema:
-    """The Arrow schema of the updates: the row's columns, the time and the diff."""
+    """The Arrow schema of the updates: the row's columns, the time and the diff.
+
+    One object for each schema, because comparing two that only look alike takes Arrow longer than
+    all other checks of a small batch together.
+    """
     return pa.schema(
         [
             *row_schema(schema),
