@@ -49,12 +49,7 @@ class Log:
         entry = encode_entry(events)
         if not patient:
             return self._append(entry)
-        for pause in self._retry.pauses():
-            try:
-                return self._append(entry)
-            except Unavailable:
-                self._retry.sleep(pause)
-        return self._append(entry)
+        return self._retry.call(lambda: self._append(entry))
 
     def _append(self, entry: bytes) -> int:
         try:

@@ -24,10 +24,15 @@ def spark_type(type_json: str) -> DataType:
     return _parse_datatype_json_value(json.loads(type_json))
 
 
+def column_name(place: int) -> str:
+    """The name of a row's column inside a dataflow: by position, since its own may repeat."""
+    return f"c{place}"
+
+
 def update_struct(attributes: Iterable[Attribute]) -> StructType:
     """The struct that an update travels as: columns by position, then time and diff."""
     fields = [
-        StructField(f"c{place}", spark_type(attribute.type), nullable=True)
+        StructField(column_name(place), spark_type(attribute.type), nullable=True)
         for place, attribute in enumerate(attributes)
     ]
     stamp = [StructField(TIME, LongType()), StructField(DIFF, LongType())]

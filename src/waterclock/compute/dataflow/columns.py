@@ -13,18 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from waterclock.compute.catalyst.trees import Builder, Expression
+from waterclock.compute.catalyst.types import column_name
 from waterclock.compute.dataflow.program import Branch
 from waterclock.compute.errors import NotMaintainable
 from waterclock.compute.plan.nodes import Attributes, Filter, Project, Step
 from waterclock.persist.rows import DIFF, TIME
-
-_LONG = '"long"'
-_STRING = '"string"'
-
-
-def field_names(count: int) -> list[str]:
-    """The names of a row's columns inside a stream: by position, since theirs may repeat."""
-    return [f"c{i}" for i in range(count)]
 
 
 class BranchColumns:
@@ -80,7 +73,7 @@ class BranchColumns:
 
     def _struct(self, values: list[Expression]) -> Expression:
         """All fields may be null: in a row that carries no update for the column, they are."""
-        names = [*field_names(len(values) - 2), TIME, DIFF]
+        names = [*map(column_name, range(len(values) - 2)), TIME, DIFF]
         fields = [self._builder.call("KnownNullable", value) for value in values]
         return self._builder.struct(dict(zip(names, fields, strict=True)))
 

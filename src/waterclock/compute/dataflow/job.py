@@ -18,7 +18,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from waterclock.compute.arrangement.layout import Layout
 from waterclock.compute.catalyst.trees import Builder, Expression, Logical
-from waterclock.compute.catalyst.types import arrow_schema, update_struct
+from waterclock.compute.catalyst.types import arrow_schema, column_name, update_struct
 from waterclock.compute.dataflow.columns import BranchColumns
 from waterclock.compute.dataflow.operators import operator_of
 from waterclock.compute.dataflow.program import Base, Branch, Operator, Program, Sum
@@ -127,11 +127,10 @@ class Job:
             {**sources, **_REPORT_STRUCTS},
         )
         carried: dict[str, StructType] = dict(_REPORT_STRUCTS)
-        known = set(sources)
         for level in range(self._program.levels + 1):
             if level:
-                frame, known = self._level(frame, level, carried)
-            frame = self._branched(frame, level, known, carried)
+                frame = self._level(frame, level, carried)
+            frame = self._branched(frame, level, carried)
         return frame
 
     def _source_columns(self) -> dict[str, StructType]:
@@ -144,9 +143,7 @@ class Job:
                 columns[self._bases[base]] = update_struct(base.output)
         return columns
 
-    def _branched(
-        self, frame: DataFrame, level: int, known: set[str], carried: dict[str, StructType]
-    ) -> DataFrame:
+    def _branched(self, frame: DataFrame, level: int, carried: dict[str, StructType]) -> DataFrame:
         """The stream with branches in the place of the bases that have just become known."""
         plan = Logical(frame._jdf.queryExecution().analyzed())
         at = {column.name: column for column in plan.output}
@@ -159,12 +156,9 @@ class Job:
             source = at[self._bases[branch.base]]
             columns.append(self._columns.column(branch, source, name))
             carried[name] = update_struct(branch.output)
-        assert known, "a level makes something known"
         return self._frame_of(self._builder.project(columns, plan))
 
-    def _level(
-        self, frame: DataFrame, level: int, carried: dict[str, StructType]
-    ) -> tuple[DataFrame, set[str]]:
+    def _level(self, frame: DataFrame, level: int, carried: dict[str, StructType]) -> DataFrame:
         """The stream after the stage of a level; its operators' outputs are known then."""
         operators = self._program.at(level)
         incoming = {name: arrow_schema(struct) for name, struct in carried.items()}
@@ -183,7 +177,7 @@ class Job:
             incoming,
             {name: arrow_schema(struct) for name, struct in leaving.items()},
         )
-        return self._staged(frame, stage, leaving), set(outputs)
+        return self._staged(frame, stage, leaving)
 
     def _needed_after(self, level: int) -> set[str]:
         later = [o for o in self._program.operators.values() if o.level > level]
@@ -221,5 +215,5 @@ def _stamped(rows: pa.Table, time: int) -> pa.Table:
     """Constant rows as updates at a time."""
     columns = [*rows.columns, pa.array([time] * rows.num_rows, pa.int64())]
     columns.append(pa.array([1] * rows.num_rows, pa.int64()))
-    names = [*(f"c{i}" for i in range(rows.num_columns)), TIME, DIFF]
+    names = [*map(column_name, range(rows.num_columns)), TIME, DIFF]
     return pa.table(columns, names=names)

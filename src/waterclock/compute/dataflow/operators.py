@@ -13,7 +13,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from waterclock.compute.arrangement.layout import Layout
-from waterclock.compute.catalyst.types import arrow_type
+from waterclock.compute.catalyst.types import arrow_type, column_name
 from waterclock.compute.dataflow.program import Stateful
 from waterclock.compute.errors import NotMaintainable
 from waterclock.compute.kernels import aggregates, join, minmax, reduce, topk
@@ -177,7 +177,9 @@ def operator_of(node: Stateful, inputs: Sequence[pa.Schema]) -> StageOperator:
         case Distinct():
             return DistinctOperator(inputs[0])
         case TopK(_, keys, order, limit, offset):
-            orders = tuple(topk.OrderBy(f"c{o.column}", o.descending, o.nulls_first) for o in order)
+            orders = tuple(
+                topk.OrderBy(column_name(o.column), o.descending, o.nulls_first) for o in order
+            )
             return TopKOperator(topk.TopKSpec(_names(keys), orders, limit, offset), inputs[0])
         case _:
             raise NotMaintainable(f"a view can not be maintained yet: {node.reason}")
@@ -186,20 +188,20 @@ def operator_of(node: Stateful, inputs: Sequence[pa.Schema]) -> StageOperator:
 def _shifted(schema: pa.Schema, by: int) -> pa.Schema:
     """The same columns, with names that go on after `by` others."""
     width = len(row_names(schema))
-    fields = [field.with_name(f"c{by + i}") for i, field in enumerate(list(schema)[:width])]
+    fields = [field.with_name(column_name(by + i)) for i, field in enumerate(list(schema)[:width])]
     return pa.schema([*fields, *list(schema)[width:]])
 
 
 def _names(places: Sequence[int]) -> tuple[str, ...]:
-    return tuple(f"c{place}" for place in places)
+    return tuple(map(column_name, places))
 
 
 def _added(keys: tuple[int, ...], calls: Sequence[Aggregate]) -> reduce.ReduceSpec:
     wanted = tuple(
         aggregates.Aggregate(
-            f"c{len(keys) + i}",
+            column_name(len(keys) + i),
             _FUNCTIONS[call.function],
-            None if call.argument is None else f"c{call.argument}",
+            None if call.argument is None else column_name(call.argument),
             arrow_type(call.result.type),
         )
         for i, call in enumerate(calls)
@@ -209,5 +211,6 @@ def _added(keys: tuple[int, ...], calls: Sequence[Aggregate]) -> reduce.ReduceSp
 
 def _extremes(keys: tuple[int, ...], calls: Sequence[Aggregate]) -> minmax.MinMaxSpec:
     [argument] = {call.argument for call in calls}
-    shown = tuple((f"c{len(keys) + i}", _EXTREMES[c.function]) for i, c in enumerate(calls))
-    return minmax.MinMaxSpec(_names(keys), f"c{argument}", shown, always=not keys)
+    assert argument is not None, "an extreme is of a column"
+    shown = tuple((column_name(len(keys) + i), _EXTREMES[c.function]) for i, c in enumerate(calls))
+    return minmax.MinMaxSpec(_names(keys), column_name(argument), shown, always=not keys)

@@ -112,8 +112,6 @@ class Function(StrEnum):
     AVG = "avg"
     MIN = "min"
     MAX = "max"
-    BOOL_AND = "bool_and"
-    BOOL_OR = "bool_or"
 
 
 @dataclass(frozen=True, slots=True)
