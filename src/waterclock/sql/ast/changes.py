@@ -1,0 +1,111 @@
+"""Statements that change the rows of tables, and COPY."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from waterclock.sql.ast.common import (
+    DefaultValue,
+    ExpressionText,
+    Identifier,
+    ObjectName,
+    Option,
+    QueryText,
+)
+from waterclock.sql.ast.queries import Query, Subscribe
+
+Value = ExpressionText | DefaultValue
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """`VALUES (..), (..)` as it stands in an INSERT, where DEFAULT may be a value."""
+
+    rows: tuple[tuple[Value, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultRow:
+    """`DEFAULT VALUES`: one row with the default of each column."""
+
+
+InsertSource = Rows | DefaultRow | QueryText
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """INSERT. `columns` is None if no list was given.
+
+    `returning` is the select list behind RETURNING, `ctes` the WITH clause in front, as text.
+    """
+
+    table: ObjectName
+    columns: tuple[Identifier, ...] | None
+    source: InsertSource
+    returning: QueryText | None = None
+    alias: str | None = None
+    ctes: QueryText | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`column = value`."""
+
+    column: Identifier
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class RowAssignment:
+    """`(a, b) = (SELECT ...)`. A row of values is made into single assignments."""
+
+    columns: tuple[Identifier, ...]
+    query: QueryText
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """UPDATE. `from_items` is what stands behind FROM, as text."""
+
+    table: ObjectName
+    assignments: tuple[Assignment | RowAssignment, ...]
+    alias: str | None = None
+    from_items: QueryText | None = None
+    where: ExpressionText | None = None
+    returning: QueryText | None = None
+    ctes: QueryText | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """DELETE. `using` is what stands behind USING, as text."""
+
+    table: ObjectName
+    alias: str | None = None
+    using: QueryText | None = None
+    where: ExpressionText | None = None
+    returning: QueryText | None = None
+    ctes: QueryText | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    tables: tuple[ObjectName, ...]
+    cascade: bool = False
+
+
+class CopyDirection(Enum):
+    FROM_STDIN = "FROM STDIN"
+    TO_STDOUT = "TO STDOUT"
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """COPY. Options of the old syntax have the names of the new one."""
+
+    subject: ObjectName | Query | Subscribe
+    direction: CopyDirection
+    columns: tuple[Identifier, ...] | None = None
+    options: tuple[Option, ...] = ()
+    where: ExpressionText | None = None
