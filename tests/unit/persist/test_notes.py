@@ -28,3 +28,16 @@ def test_notes_are_kept_by_prefix_and_survive_restarts_and_checkpoints() -> None
     with Store.open(blob, consensus, "b") as again:
         assert Notes(again, "view/").all() == {"u1": b"second", "u3": b"after"}
         assert Notes(again, "other/").all() == {"u1": b"apart"}
+
+
+def test_several_notes_change_in_one_entry_or_not_at_all() -> None:
+    blob, consensus = MemoryBlob(), MemoryConsensus()
+    with Store.open(blob, consensus, "a") as store:
+        notes = Notes(store, "view/")
+        notes.change({"u1": b"one", "u2": b"two"})
+        entries = consensus.end()
+        notes.change({"u2": b"changed", "u3": b"three"}, ["u1", "never there"])
+        assert consensus.end() == entries + 1
+        assert notes.all() == {"u2": b"changed", "u3": b"three"}
+        assert store.read(lambda state: notes.noted(state, "u2")) == b"changed"
+        assert store.read(lambda state: notes.noted(state, "u1")) is None

@@ -1,0 +1,1 @@
+"""Which times statements happen at."""

@@ -1,0 +1,134 @@
+"""Commands of Storage that ride in the commit of a layer above.
+
+A definition and the collection behind it must appear together, and go together. Therefore creating
+a collection and dropping capabilities exist also as plans, which the owner of the definitions puts
+into one commit with them (`persist.plans.together`).
+
+Capabilities made or dropped here belong to the system and never expire, so no lease is involved.
+Where only a token is known, as after a restart, `held` tells the capability as it is now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from waterclock.model.frontier import Frontier
+from waterclock.model.ids import GlobalId, IdKind
+from waterclock.persist import records
+from waterclock.persist.records import AnyEvent, Downgraded, Granted, Right
+from waterclock.persist.state import State
+from waterclock.persist.store import Plan, Store
+from waterclock.storage import commands
+from waterclock.storage.api import Description, ReadCapability, Token, WriteCapability
+from waterclock.storage.leases import Leases
+
+
+def create(
+    collection: GlobalId, description: Description, start: Frontier[int] | None = None
+) -> Plan[tuple[ReadCapability, WriteCapability]]:
+    """`Storage.create` as a plan, for capabilities that never expire."""
+    first = start or description.timeline.start()
+    return commands.create(collection, description, first, _no_leases(), None)
+
+
+def release(tokens: Iterable[Token]) -> Plan[None]:
+    """Drop these capabilities, wherever they have moved to; one that is gone already is no error.
+
+    Each token is to be named once.
+    """
+    named = list(tokens)
+
+    def plan(state: State) -> tuple[list[AnyEvent], None]:
+        events: list[AnyEvent] = []
+        for token in named:
+            shard = state.shard_of.get(token)
+            if shard is not None:
+                events.append(Downgraded(shard, token, None))
+        return events, None
+
+    return plan
+
+
+def release_all_but(kept: Collection[GlobalId]) -> Plan[tuple[GlobalId, ...]]:
+    """Drop every capability of every user's collection that is not kept; tells which had any.
+
+    It is for the start of a server, before anybody else uses the collections: what a crash left
+    half-made has no name and so no user.
+    """
+    names = {str(collection) for collection in kept}
+
+    def plan(state: State) -> tuple[list[AnyEvent], tuple[GlobalId, ...]]:
+        events: list[AnyEvent] = []
+        released: list[GlobalId] = []
+        for name, shard in state.shards.items():
+            collection = GlobalId.parse(name)
+            if name not in names and shard.capabilities and collection.kind is IdKind.USER:
+                released.append(collection)
+                events += [Downgraded(name, token, None) for token in shard.capabilities]
+        return events, tuple(released)
+
+    return plan
+
+
+def held(store: Store, token: Token) -> ReadCapability | WriteCapability | None:
+    """The capability of that token as it is now; None if it is gone."""
+
+    def look(state: State) -> ReadCapability | WriteCapability | None:
+        shard_id = state.shard_of.get(token)
+        if shard_id is None:
+            return None
+        shard = state.shards[shard_id]
+        kept = shard.capabilities[token]
+        made = ReadCapability if kept.right is Right.READ else WriteCapability
+        frontier = commands.frontier_of(shard.timeline, kept.frontier)
+        return made(token, GlobalId.parse(shard_id), frontier)
+
+    return store.read(look)
+
+
+def hold(collection: GlobalId, time: int) -> Plan[ReadCapability]:
+    """A new read capability at the time, which must be readable."""
+
+    def plan(state: State) -> tuple[list[AnyEvent], ReadCapability]:
+        shard = commands.shard_of(state, collection)
+        held = shard.since is not None and shard.since <= time
+        assert held, f"{collection} is not held at {time}"
+        token = commands.new_token()
+        kept = records.Capability(token, Right.READ, time, None)
+        given = ReadCapability(token, collection, commands.frontier_of(shard.timeline, time))
+        return [Granted(shard.id, kept)], given
+
+    return plan
+
+
+def frontiers(
+    store: Store, collections: Iterable[GlobalId]
+) -> dict[GlobalId, tuple[Frontier[int], Frontier[int]]]:
+    """The since and upper of each collection, all at one moment.
+
+    Only whoever holds a collection may rely on its since a moment later.
+    """
+
+    def look(state: State) -> dict[GlobalId, tuple[Frontier[int], Frontier[int]]]:
+        found = {}
+        for collection in collections:
+            shard = commands.shard_of(state, collection)
+            since = commands.frontier_of(shard.timeline, shard.since)
+            found[collection] = (since, commands.frontier_of(shard.timeline, shard.upper))
+        return found
+
+    return store.read(look)
+
+
+def highest_user_id(store: Store) -> int:
+    """The largest number of a user's collection that ever existed; 0 if none has."""
+
+    def look(state: State) -> int:
+        ids = (GlobalId.parse(name) for name in state.shards)
+        return max((each.number for each in ids if each.kind is IdKind.USER), default=0)
+
+    return store.read(look)
+
+
+def _no_leases() -> Leases:
+    return Leases(lambda: 0)
