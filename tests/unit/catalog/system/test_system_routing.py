@@ -5,8 +5,7 @@ import sqlglot
 
 from waterclock.catalog.system.errors import FeatureNotSupported, SyntaxFault
 from waterclock.catalog.system.routing import Route, is_catalog_query, route
-
-from .conftest import World
+from waterclock.testing.system_world import World
 
 
 def resolver(schema: str | None, name: str) -> bool:

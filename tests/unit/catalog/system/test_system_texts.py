@@ -1,11 +1,14 @@
 """Texts: queries as PostgreSQL reads them, arrays, names."""
 
+import re
+
 import pytest
 from sqlglot import exp
 
 from waterclock.catalog.system.arrays import array_elements, array_text
 from waterclock.catalog.system.binding.parsing import MARK, parse
 from waterclock.catalog.system.binding.tokens import string_value, tokens_of
+from waterclock.catalog.system.directory import name_parts
 from waterclock.catalog.system.errors import CatalogQueryError, InvalidText, SyntaxFault
 
 
@@ -50,7 +53,7 @@ def test_parameters_without_blanks() -> None:
 
 @pytest.mark.parametrize(
     ("sql", "position"),
-    [("select 1 +", 11), ("select a b c", 12), ("  select 'é', 1 frm x y", 23)],
+    [("select 1 +", 11), ("select a b c", 12), ("  select 'é', 1 frm x y", 21)],
 )
 def test_the_place_of_a_syntax_error(sql: str, position: int) -> None:
     with pytest.raises(SyntaxFault) as caught:
@@ -72,15 +75,13 @@ def test_arrays_survive_their_text(elements: list[str | None]) -> None:
     assert array_elements(array_text(elements)) == elements
 
 
-@pytest.mark.parametrize("text", ["", "a", "{a", "{a,}", '{"a}', "{{a},{b}}"])
+@pytest.mark.parametrize("text", ["x", "a", "{a", "{a,}", '{"a}', "{{a},{b}}"])
 def test_malformed_arrays(text: str) -> None:
-    with pytest.raises(ValueError, match=".*"):
+    with pytest.raises(ValueError, match=re.escape(text)):
         array_elements(text)
 
 
 def test_names_with_dots() -> None:
-    from waterclock.catalog.system.directory import name_parts
-
     assert name_parts('Sales."Odd ""Name"""') == ["sales", 'Odd "Name"']
     with pytest.raises(InvalidText):
         name_parts("a..b")

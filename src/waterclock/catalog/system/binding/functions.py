@@ -1,0 +1,379 @@
+"""The functions that a catalog query may call: their arguments, their results, and DuckDB's text.
+
+One entry is one signature. `{0}`, `{1}` are the arguments; `<name>` is a value that the session
+fills in; names that begin with `wc_` are calls back into Python (see `calls`). What is not here
+does not exist: the error says so as PostgreSQL does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from waterclock.catalog.system import types as t
+from waterclock.catalog.system.binding.typed import Typed
+
+ANY, ANYARRAY, ANYELEMENT, SAME_ARRAY = 2276, 2277, 2283, -1
+"""Any type; any array; the element of the array; an array of what the first argument is."""
+
+Result = int | Callable[[Sequence[Typed]], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    name: str
+    arguments: tuple[int, ...]
+    result: int
+    """A type, or ANYELEMENT, ANYARRAY or SAME_ARRAY in terms of the first argument."""
+    template: str
+    variadic: bool = False
+    """The last argument may be repeated, or left out."""
+    many: bool = False
+    """It gives a list, which stands for a set of rows."""
+    aggregate: bool = False
+    window: bool = False
+    fields: tuple[tuple[str, int], ...] = ()
+    """Of a record."""
+
+
+def _f(name: str, arguments: tuple[int, ...], result: int, template: str) -> Function:
+    return Function(name, arguments, result, template)
+
+
+def _session() -> Iterator[Function]:
+    for name, result, value in (
+        ("version", t.TEXT, "version"),
+        ("mz_version", t.TEXT, "mz_version"),
+        ("current_database", t.NAME, "database"),
+        ("current_catalog", t.NAME, "database"),
+        ("current_user", t.NAME, "current_user"),
+        ("current_role", t.NAME, "current_user"),
+        ("user", t.NAME, "current_user"),
+        ("session_user", t.NAME, "session_user"),
+        ("current_schema", t.NAME, "schema"),
+        ("pg_backend_pid", t.INT4, "pid"),
+        ("now", t.TIMESTAMPTZ, "now"),
+        ("transaction_timestamp", t.TIMESTAMPTZ, "now"),
+        ("statement_timestamp", t.TIMESTAMPTZ, "now"),
+        ("clock_timestamp", t.TIMESTAMPTZ, "now"),
+        ("pg_postmaster_start_time", t.TIMESTAMPTZ, "started"),
+        ("pg_conf_load_time", t.TIMESTAMPTZ, "started"),
+    ):
+        yield _f(name, (), result, f"<{value}>")
+    yield _f("current_schemas", (t.BOOL,), t.NAME_ARRAY, "wc_current_schemas({0})")
+    yield _f("current_setting", (t.TEXT,), t.TEXT, "wc_current_setting({0}, FALSE)")
+    yield _f("current_setting", (t.TEXT, t.BOOL), t.TEXT, "wc_current_setting({0}, {1})")
+    yield _f("set_config", (t.TEXT, t.TEXT, t.BOOL), t.TEXT, "wc_set_config({0}, {1}, {2})")
+    for name, result, constant in (
+        ("pg_is_in_recovery", t.BOOL, "FALSE"),
+        ("pg_is_wal_replay_paused", t.BOOL, "FALSE"),
+        ("pg_my_temp_schema", t.OID, "CAST(0 AS UINTEGER)"),
+        ("txid_current", t.INT8, "CAST(1 AS BIGINT)"),
+        ("txid_current_if_assigned", t.INT8, "CAST(NULL AS BIGINT)"),
+        ("pg_advisory_unlock_all", t.VOID, "''"),
+        ("inet_server_addr", 869, "CAST(NULL AS VARCHAR)"),
+        ("inet_server_port", t.INT4, "CAST(NULL AS INTEGER)"),
+        ("inet_client_addr", 869, "CAST(NULL AS VARCHAR)"),
+        ("inet_client_port", t.INT4, "CAST(NULL AS INTEGER)"),
+        ("getdatabaseencoding", t.NAME, "'UTF8'"),
+        ("pg_client_encoding", t.NAME, "'UTF8'"),
+    ):
+        yield _f(name, (), result, constant)
+    yield _f("pg_encoding_to_char", (t.INT4,), t.NAME, "wc_encoding_name({0})")
+    yield _f("pg_char_to_encoding", (t.NAME,), t.INT4, "wc_encoding_number({0})")
+    yield _f("pg_is_other_temp_schema", (t.OID,), t.BOOL, "FALSE AND {0} IS NULL")
+    yield _f("pg_sleep", (t.FLOAT8,), t.VOID, "wc_sleep({0})")
+    yield _f("age", (t.XID,), t.INT4, "CAST({0} AS INTEGER)")
+
+
+def _definitions() -> Iterator[Function]:
+    yield _f("format_type", (t.OID, t.INT4), t.TEXT, "wc_format_type({0}, {1})")
+    yield _f("pg_get_userbyid", (t.OID,), t.NAME, "wc_role_name({0})")
+    for more in ((), (t.BOOL,)):
+        yield _f("pg_get_expr", (t.PG_NODE_TREE, t.OID, *more), t.TEXT, "{0}")
+        yield _f("pg_get_constraintdef", (t.OID, *more), t.TEXT, "wc_constraint({0})")
+        yield _f("pg_get_ruledef", (t.OID, *more), t.TEXT, "wc_nothing({0})")
+        yield _f("pg_get_triggerdef", (t.OID, *more), t.TEXT, "wc_nothing({0})")
+        yield _f("pg_get_viewdef", (t.OID, *more), t.TEXT, "wc_view({0})")
+        yield _f(
+            "pg_get_viewdef", (t.TEXT, *more), t.TEXT, f"wc_view(wc_reg_in({t.REGCLASS}, {{0}}))"
+        )
+    yield _f("pg_get_viewdef", (t.OID, t.INT4), t.TEXT, "wc_view({0})")
+    yield _f("pg_get_indexdef", (t.OID,), t.TEXT, "wc_index({0}, 0, FALSE)")
+    yield _f("pg_get_indexdef", (t.OID, t.INT4, t.BOOL), t.TEXT, "wc_index({0}, {1}, {2})")
+    for name in (
+        *("pg_get_functiondef", "pg_get_function_sqlbody", "pg_get_partkeydef"),
+        *("pg_get_statisticsobjdef", "pg_get_statisticsobjdef_columns"),
+        *("pg_get_statisticsobjdef_expressions", "pg_get_partition_constraintdef"),
+    ):
+        yield _f(name, (t.OID,), t.TEXT, "wc_nothing({0})")
+    yield _f("pg_get_function_arg_default", (t.OID, t.INT4), t.TEXT, "wc_nothing({0})")
+    yield _f("pg_get_function_arguments", (t.OID,), t.TEXT, "wc_arguments({0})")
+    yield _f("pg_get_function_identity_arguments", (t.OID,), t.TEXT, "wc_arguments({0})")
+    yield _f("pg_get_function_result", (t.OID,), t.TEXT, "wc_result({0})")
+    yield _f("pg_get_serial_sequence", (t.TEXT, t.TEXT), t.TEXT, "CAST(NULL AS VARCHAR)")
+    yield _f("obj_description", (t.OID, t.NAME), t.TEXT, "wc_comment({0}, {1}, 0)")
+    yield _f("obj_description", (t.OID,), t.TEXT, "wc_comment({0}, '', 0)")
+    yield _f("col_description", (t.OID, t.INT4), t.TEXT, "wc_comment({0}, 'pg_class', {1})")
+    yield _f("shobj_description", (t.OID, t.NAME), t.TEXT, "wc_comment({0}, {1}, 0)")
+    for name, kind in _VISIBLE.items():
+        yield _f(f"pg_{name}_is_visible", (t.OID,), t.BOOL, f"wc_visible({kind}, {{0}})")
+    for name, kind in _REGISTRIES.items():
+        yield _f(f"to_{name}", (t.TEXT,), kind, f"wc_to_reg({kind}, {{0}})")
+    yield _f("pg_relation_is_publishable", (t.REGCLASS,), t.BOOL, "wc_is_table({0})")
+    yield _f("pg_partition_root", (t.REGCLASS,), t.REGCLASS, "CAST(NULL AS UINTEGER)")
+    yield _f("pg_relation_filenode", (t.REGCLASS,), t.OID, "CAST(NULL AS UINTEGER)")
+    yield _f("row_security_active", (t.OID,), t.BOOL, "FALSE AND {0} IS NULL")
+    yield _f("pg_tablespace_location", (t.OID,), t.TEXT, "wc_empty({0})")
+    yield _f("pg_size_pretty", (t.INT8,), t.TEXT, "wc_size({0})")
+
+
+_VISIBLE = {
+    **{"table": t.REGCLASS, "type": t.REGTYPE, "function": t.REGPROC, "operator": t.REGOPER},
+    **{"collation": t.REGCOLLATION, "opclass": 0, "opfamily": 0, "conversion": 0},
+    **{"statistics_obj": 0, "ts_config": 0, "ts_dict": 0, "ts_parser": 0, "ts_template": 0},
+}
+_REGISTRIES = {
+    **{"regclass": t.REGCLASS, "regtype": t.REGTYPE, "regproc": t.REGPROC},
+    **{"regprocedure": t.REGPROCEDURE, "regoper": t.REGOPER, "regoperator": t.REGOPERATOR},
+    **{"regnamespace": t.REGNAMESPACE, "regrole": t.REGROLE, "regcollation": t.REGCOLLATION},
+}
+
+
+def _sizes() -> Iterator[Function]:
+    """Nothing is stored as PostgreSQL stores it, so every size is 0."""
+    nothing = "wc_zero({0})"
+    for name in (
+        *("pg_table_size", "pg_relation_size", "pg_total_relation_size", "pg_indexes_size"),
+        *("pg_stat_get_numscans", "pg_stat_get_live_tuples", "pg_stat_get_dead_tuples"),
+    ):
+        yield _f(name, (t.REGCLASS,), t.INT8, nothing)
+    yield _f("pg_relation_size", (t.REGCLASS, t.TEXT), t.INT8, nothing)
+    for name in ("pg_database_size", "pg_tablespace_size"):
+        yield _f(name, (t.OID,), t.INT8, nothing)
+        yield _f(name, (t.NAME,), t.INT8, "wc_zero(0 * length({0}))")
+
+
+def _privileges() -> Iterator[Function]:
+    """`wc_privilege(kind, role, object, privilege)`; a role of '' is the current one."""
+    for kind in (
+        *("table", "any_column", "schema", "database", "sequence", "function", "language"),
+        *("type", "tablespace", "foreign_data_wrapper", "server"),
+    ):
+        name = f"has_{kind}_privilege"
+        for object_, shown in ((t.TEXT, "{0}"), (t.OID, "CAST({0} AS VARCHAR)")):
+            yield _f(name, (object_, t.TEXT), t.BOOL, f"wc_privilege('{kind}', '', {shown}, {{1}})")
+            later = shown.replace("0", "1")
+            for role, who in ((t.NAME, "{0}"), (t.OID, "wc_role_name({0})")):
+                yield _f(
+                    name,
+                    (role, object_, t.TEXT),
+                    t.BOOL,
+                    f"wc_privilege('{kind}', {who}, {later}, {{2}})",
+                )
+    for object_, shown in ((t.TEXT, "{0}"), (t.OID, "CAST({0} AS VARCHAR)")):
+        for column in (t.TEXT, t.INT2):
+            yield _f(
+                "has_column_privilege",
+                (object_, column, t.TEXT),
+                t.BOOL,
+                f"wc_privilege('table', '', {shown}, {{2}})",
+            )
+    for role, who in ((t.NAME, "{0}"), (t.OID, "wc_role_name({0})")):
+        yield _f("pg_has_role", (role, t.TEXT), t.BOOL, f"wc_has_role('', {who}, {{1}})")
+        later = who.replace("0", "1")
+        yield _f(
+            "pg_has_role", (t.NAME, role, t.TEXT), t.BOOL, f"wc_has_role({{0}}, {later}, {{2}})"
+        )
+
+
+def _texts() -> Iterator[Function]:
+    one, two, three = (t.TEXT,), (t.TEXT, t.TEXT), (t.TEXT, t.TEXT, t.TEXT)
+    for name in ("lower", "upper", "reverse", "md5"):
+        yield _f(name, one, t.TEXT, f"{name}({{0}})")
+    for name in ("length", "char_length", "character_length"):
+        yield _f(name, one, t.INT4, "CAST(length({0}) AS INTEGER)")
+    yield _f("octet_length", one, t.INT4, "CAST(strlen({0}) AS INTEGER)")
+    yield _f("ascii", one, t.INT4, "ascii({0})")
+    yield _f("chr", (t.INT4,), t.TEXT, "chr({0})")
+    yield _f("replace", three, t.TEXT, "replace({0}, {1}, {2})")
+    yield _f("translate", three, t.TEXT, "translate({0}, {1}, {2})")
+    yield _f("split_part", (t.TEXT, t.TEXT, t.INT4), t.TEXT, "split_part({0}, {1}, {2})")
+    for name in ("left", "right", "repeat"):
+        yield _f(name, (t.TEXT, t.INT4), t.TEXT, f"{name}({{0}}, {{1}})")
+    for name in ("lpad", "rpad"):
+        yield _f(name, (t.TEXT, t.INT4), t.TEXT, f"{name}({{0}}, {{1}}, ' ')")
+        yield _f(name, (t.TEXT, t.INT4, t.TEXT), t.TEXT, f"{name}({{0}}, {{1}}, {{2}})")
+    for name, ours in (("btrim", "trim"), ("ltrim", "ltrim"), ("rtrim", "rtrim")):
+        yield _f(name, one, t.TEXT, f"{ours}({{0}}, ' ')")
+        yield _f(name, two, t.TEXT, f"{ours}({{0}}, {{1}})")
+    for name in ("substr", "substring"):
+        yield _f(name, (t.TEXT, t.INT4), t.TEXT, "wc_substring({0}, {1}, NULL)")
+        yield _f(name, (t.TEXT, t.INT4, t.INT4), t.TEXT, "wc_substring({0}, {1}, {2})")
+    yield _f("substring", two, t.TEXT, "wc_regexp_substring({0}, {1})")
+    yield _f("strpos", two, t.INT4, "CAST(instr({0}, {1}) AS INTEGER)")
+    yield _f("position", two, t.INT4, "CAST(instr({1}, {0}) AS INTEGER)")
+    yield _f("starts_with", two, t.BOOL, "starts_with({0}, {1})")
+    yield _f("initcap", one, t.TEXT, "wc_initcap({0})")
+    yield _f("quote_ident", one, t.TEXT, "wc_quote_ident({0})")
+    yield _f("quote_literal", (ANY,), t.TEXT, "wc_quote_literal(CAST({0} AS VARCHAR))")
+    quoted_null = "coalesce(wc_quote_literal(CAST({0} AS VARCHAR)), 'NULL')"
+    yield _f("quote_nullable", (ANY,), t.TEXT, quoted_null)
+    yield _f("parse_ident", one, t.TEXT_ARRAY, "wc_parse_ident({0})")
+    yield _f("regexp_replace", three, t.TEXT, "wc_regexp_replace({0}, {1}, {2}, '')")
+    yield _f("regexp_replace", (*three, t.TEXT), t.TEXT, "wc_regexp_replace({0}, {1}, {2}, {3})")
+    yield _f("regexp_match", two, t.TEXT_ARRAY, "wc_regexp_match({0}, {1})")
+    yield _f("regexp_split_to_array", two, t.TEXT_ARRAY, "wc_regexp_split({0}, {1})")
+    yield _f("string_to_array", two, t.TEXT_ARRAY, "wc_string_to_array({0}, {1})")
+    yield _f(
+        "array_to_string", (ANYARRAY, t.TEXT), t.TEXT, "wc_join(CAST({0} AS VARCHAR[]), {1}, NULL)"
+    )
+    yield _f(
+        "array_to_string",
+        (ANYARRAY, t.TEXT, t.TEXT),
+        t.TEXT,
+        "wc_join(CAST({0} AS VARCHAR[]), {1}, {2})",
+    )
+    yield Function("concat", (ANY,), t.TEXT, "concat({*})", variadic=True)
+    yield Function("concat_ws", (t.TEXT, ANY), t.TEXT, "concat_ws({*})", variadic=True)
+    yield Function("format", (t.TEXT, ANY), t.TEXT, "wc_format({*})", variadic=True)
+
+
+def _numbers() -> Iterator[Function]:
+    for oid in (t.INT4, t.INT8, t.FLOAT8, t.NUMERIC):
+        yield _f("abs", (oid,), oid, "abs({0})")
+        yield _f("mod", (oid, oid), oid, "({0} % {1})")
+    for name in ("ceil", "ceiling", "floor", "round", "trunc", "sign"):
+        ours = "ceil" if name == "ceiling" else name
+        yield _f(name, (t.FLOAT8,), t.FLOAT8, f"CAST({ours}({{0}}) AS DOUBLE)")
+    yield _f("sqrt", (t.FLOAT8,), t.FLOAT8, "sqrt({0})")
+    yield _f("power", (t.FLOAT8, t.FLOAT8), t.FLOAT8, "power({0}, {1})")
+    yield _f("random", (), t.FLOAT8, "random()")
+
+
+def _arrays() -> Iterator[Function]:
+    yield _f("array_length", (ANYARRAY, t.INT4), t.INT4, "{length}")
+    yield _f("array_upper", (ANYARRAY, t.INT4), t.INT4, "{upper}")
+    yield _f("array_lower", (ANYARRAY, t.INT4), t.INT4, "{lower}")
+    yield _f("array_ndims", (ANYARRAY,), t.INT4, "CASE WHEN len({0}) > 0 THEN 1 END")
+    yield _f("cardinality", (ANYARRAY,), t.INT4, "CAST(len({0}) AS INTEGER)")
+    without = "list_filter({0}, lambda kept: kept IS DISTINCT FROM {1})"
+    yield _f("array_remove", (ANYARRAY, ANYELEMENT), ANYARRAY, without)
+    yield _f(
+        "array_append", (ANYARRAY, ANYELEMENT), ANYARRAY, "list_append(coalesce({0}, []), {1})"
+    )
+    yield _f("array_cat", (ANYARRAY, ANYARRAY), ANYARRAY, "list_concat({0}, {1})")
+    place = "CAST(nullif(list_position({0}, {1}), 0) AS INTEGER)"
+    yield _f("array_position", (ANYARRAY, ANYELEMENT), t.INT4, place)
+    yield Function("unnest", (ANYARRAY,), ANYELEMENT, "{0}", many=True)
+    yield Function("generate_subscripts", (ANYARRAY, t.INT4), t.INT4, "{subscripts}", many=True)
+    for oid in (t.INT4, t.INT8):
+        held = "INTEGER[]" if oid == t.INT4 else "BIGINT[]"
+        for more, step in (((), ""), ((oid,), ", {2}")):
+            series = f"CAST(generate_series({{0}}, {{1}}{step}) AS {held})"
+            yield Function("generate_series", (oid, oid, *more), oid, series, many=True)
+    split = "wc_regexp_split({0}, {1})"
+    yield Function("regexp_split_to_table", (t.TEXT, t.TEXT), t.TEXT, split, many=True)
+    pieces = "wc_string_to_array({0}, {1})"
+    yield Function("string_to_table", (t.TEXT, t.TEXT), t.TEXT, pieces, many=True)
+    none = "CAST([] AS UINTEGER[])"
+    yield Function("pg_partition_ancestors", (t.REGCLASS,), t.REGCLASS, none, many=True)
+    for vector, element in ((t.INT2VECTOR, t.INT2), (t.OIDVECTOR, t.OID), (t.INT2_ARRAY, t.INT2)):
+        yield Function(
+            "_pg_expandarray",
+            (vector,),
+            t.RECORD,
+            "list_transform({0}, lambda x, i: {'x': x, 'n': CAST(i AS INTEGER)})",
+            many=True,
+            fields=(("x", element), ("n", t.INT4)),
+        )
+    yield Function(
+        "aclexplode",
+        (1034,),
+        t.RECORD,
+        "wc_aclexplode({0})",
+        many=True,
+        fields=(
+            *(("grantor", t.OID), ("grantee", t.OID)),
+            *(("privilege_type", t.TEXT), ("is_grantable", t.BOOL)),
+        ),
+    )
+    yield Function(
+        "pg_options_to_table",
+        (t.TEXT_ARRAY,),
+        t.RECORD,
+        "list_transform({0}, lambda o: {'option_name': split_part(o, '=', 1), "
+        "'option_value': substr(o, instr(o, '=') + 1)})",
+        many=True,
+        fields=(("option_name", t.TEXT), ("option_value", t.TEXT)),
+    )
+
+
+def _aggregates() -> Iterator[Function]:
+    def aggregate(name: str, arguments: tuple[int, ...], result: int, template: str) -> Function:
+        return Function(name, arguments, result, template, aggregate=True)
+
+    yield aggregate("count", (), t.INT8, "count({*})")
+    yield aggregate("count", (ANY,), t.INT8, "count({*})")
+    for name in ("min", "max"):
+        for text in (t.TEXT, t.NAME, t.VARCHAR, t.CHAR):
+            yield aggregate(name, (text,), t.TEXT, f"{name}({{*}})")
+        yield aggregate(name, (ANY,), ANYARRAY, f"{name}({{*}})")
+    for oid, result, held in (
+        (t.INT2, t.INT8, "BIGINT"),
+        (t.INT4, t.INT8, "BIGINT"),
+        (t.INT8, t.NUMERIC, "DECIMAL(38, 0)"),
+        (t.FLOAT4, t.FLOAT4, "FLOAT"),
+        (t.FLOAT8, t.FLOAT8, "DOUBLE"),
+        (t.NUMERIC, t.NUMERIC, "DECIMAL(38, 6)"),
+    ):
+        yield aggregate("sum", (oid,), result, f"CAST(sum({{*}}) AS {held})")
+    yield aggregate("avg", (t.FLOAT8,), t.FLOAT8, "avg({*})")
+    for name in ("bool_and", "bool_or"):
+        yield aggregate(name, (t.BOOL,), t.BOOL, f"{name}({{*}})")
+    yield aggregate("every", (t.BOOL,), t.BOOL, "bool_and({*})")
+    yield aggregate("array_agg", (ANY,), SAME_ARRAY, "array_agg({*})")
+    yield aggregate("string_agg", (t.TEXT, t.TEXT), t.TEXT, "string_agg({*})")
+
+
+def _windows() -> Iterator[Function]:
+    def window(name: str, arguments: tuple[int, ...], result: int, template: str) -> Function:
+        return Function(name, arguments, result, template, window=True)
+
+    for name in ("row_number", "rank", "dense_rank"):
+        yield window(name, (), t.INT8, f"{name}()")
+    for name in ("lag", "lead", "first_value", "last_value"):
+        yield window(name, (ANY,), ANYARRAY, f"{name}({{0}})")
+
+
+def _all() -> Iterator[Function]:
+    for family in (
+        *(_session, _definitions, _sizes, _privileges, _texts, _numbers, _arrays),
+        *(_aggregates, _windows),
+    ):
+        yield from family()
+
+
+class Functions:
+    """All signatures, by name."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, list[Function]] = {}
+        for function in _all():
+            self._by_name.setdefault(function.name, []).append(function)
+
+    def named(self, name: str) -> Sequence[Function]:
+        return self._by_name.get(name, ())
+
+
+SPECIAL_FORMS = frozenset(
+    {"coalesce", "nullif", "greatest", "least", "json_build_object", "jsonb_build_object"}
+    | {"json_build_array", "jsonb_build_array", "row", "to_json", "to_jsonb", "json_agg"}
+    | {"jsonb_agg"}
+)
+"""Functions that take anything, which the binder writes itself."""
+
+
+def function_names() -> set[str]:
+    """Every function that can be called."""
+    return {function.name for function in _all()} | SPECIAL_FORMS

@@ -1,0 +1,53 @@
+"""What a session contributes to the answer of a catalog query, and how it stops one."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """`search_path` as it was set, without the system's schemas; `settings` those that the session
+    changed, by their lower-case names. `now` is the time of the transaction's start, with zone."""
+
+    current_user: str
+    session_user: str
+    database: str
+    search_path: tuple[str, ...] = ("public",)
+    backend_pid: int = 0
+    application_name: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    now: datetime.datetime | None = None
+    started: datetime.datetime | None = None
+    """When the server started."""
+
+
+class Cancellation:
+    """One request to stop, from any thread, before, while or after the query runs."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._lock = threading.Lock()
+        self._interrupt: Callable[[], None] | None = None
+
+    def cancel(self) -> None:
+        with self._lock:
+            self._event.set()
+            if self._interrupt is not None:
+                self._interrupt()
+
+    def watch(self, interrupt: Callable[[], None] | None) -> None:
+        """What to call when cancelled; None when there is nothing to stop any more."""
+        with self._lock:
+            self._interrupt = interrupt
+
+    @property
+    def cancelled(self) -> bool:
+        return self._event.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep; true if it was cut short."""
+        return self._event.wait(seconds)
