@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from waterclock.compute.controller import Compute, View
-from waterclock.compute.errors import FrontiersDiffer, NotMaintainable, ViewFailed
+from waterclock.compute.api import ERROR_ROWS, FRONTIERS_ONLY, Health, Result, View
+from waterclock.compute.controller import Compute
+from waterclock.compute.dataflow.job import Job
+from waterclock.compute.errors import FrontiersDiffer, NotMaintainable
 from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
-from waterclock.model.schema import Column, Decimal, Int, Schema, Text
+from waterclock.model.schema import Column, Int, Schema, Text
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.persist.directory import DataDirectory
 from waterclock.persist.notes import Notes
@@ -36,11 +40,9 @@ ORDERS, PEOPLE, TOTALS = GlobalId.user(1), GlobalId.user(2), GlobalId.user(3)
 ORDER = Schema((Column("person", Int(64)), Column("amount", Int(64))))
 PERSON = Schema((Column("id", Int(64)), Column("name", Text())))
 TOTAL = Schema((Column("name", Text()), Column("total", Int(64)), Column("count", Int(64))))
-VIEW = View(
-    "SELECT name, sum(amount), count(*) FROM u1 JOIN u2 ON person = id GROUP BY name",
-    {ORDERS: ORDER, PEOPLE: PERSON},
-    TOTAL,
-)
+ERRORS, BY_NAME = GlobalId.user(4), GlobalId.user(5)
+SQL = "SELECT name, sum(amount), count(*) FROM u1 JOIN u2 ON person = id GROUP BY name"
+VIEW = View({ORDERS: ORDER, PEOPLE: PERSON}, (Result(SQL, TOTAL),))
 Row = tuple[Any, ...]
 
 
@@ -63,7 +65,9 @@ class Server:
         )
         self.storage = Storage(store)
         self.notes = Notes(store, "view/")
-        self.compute = Compute(self.storage, self.notes, self._spark, self._path / "views")
+        self.compute = Compute(
+            self.storage, self.notes, self._spark, self._path / "views", release_s=0
+        )
 
     def stop(self) -> None:
         self.compute.close()
@@ -114,7 +118,8 @@ def installed(server: Server) -> Installed:
     )
     created, output = storage.create(TOTALS, Description(TOTAL), start=at(5))
     inputs = [storage.downgrade_capability(read, at(5)) for read in (orders_read, people_read)]
-    read = server.compute.maintain_view(inputs, VIEW, output)
+    _, errors = storage.create(ERRORS, Description(ERROR_ROWS), start=at(5))
+    [read] = server.compute.maintain_view(inputs, VIEW, [output], errors)
     storage.drop_capability(created)
     return orders, people, read
 
@@ -204,7 +209,7 @@ def test_inputs_are_held_as_far_back_as_the_output(server: Server, installed: In
 def test_dropping_a_view_frees_its_state_and_its_holds(server: Server, tmp_path: Path) -> None:
     server.compute.tick()
     server.compute.drop_view(TOTALS)
-    assert not (tmp_path / "views" / str(TOTALS)).exists()
+    assert not list((tmp_path / "views" / "state").iterdir())
     assert not server.notes.all()
     for collection in (ORDERS, PEOPLE):
         reader, _ = server.storage.acquire_capabilities(collection, write=False)
@@ -233,32 +238,157 @@ def test_inputs_at_different_frontiers_are_refused(server: Server) -> None:
     orders_read, _ = storage.create(ORDERS, Description(ORDER), start=at(3))
     people_read, _ = storage.create(PEOPLE, Description(PERSON), start=at(4))
     _, output = storage.create(TOTALS, Description(TOTAL))
+    _, errors = storage.create(ERRORS, Description(ERROR_ROWS))
     with pytest.raises(FrontiersDiffer, match="one frontier"):
-        server.compute.maintain_view([orders_read, people_read], VIEW, output)
+        server.compute.maintain_view([orders_read, people_read], VIEW, [output], errors)
     assert not server.notes.all()
-
-
-def refused(server: Server, sql: str) -> Callable[[], ReadCapability]:
-    storage = server.storage
-    read, _ = storage.create(ORDERS, Description(ORDER))
-    schema = Schema((Column("x", Decimal(38, 2)),))
-    _, output = storage.create(TOTALS, Description(schema))
-    return lambda: server.compute.maintain_view([read], View(sql, {ORDERS: ORDER}, schema), output)
 
 
 def test_a_view_that_can_not_be_maintained_is_refused(server: Server) -> None:
+    storage = server.storage
+    read, _ = storage.create(ORDERS, Description(ORDER))
+    schema = Schema((Column("x", Text()),))
+    _, output = storage.create(TOTALS, Description(schema))
+    _, errors = storage.create(ERRORS, Description(ERROR_ROWS))
+    view = View({ORDERS: ORDER}, (Result("SELECT json_tuple('x', 'a') FROM u1", schema),))
     with pytest.raises(NotMaintainable):
-        refused(server, "SELECT stddev(amount) FROM u1")()
+        server.compute.maintain_view([read], view, [output], errors)
     assert not server.notes.all()
 
 
-def test_a_view_without_a_value_says_so(server: Server) -> None:
-    read, write = server.storage.create(ORDERS, Description(ORDER))
-    huge = 2**63 - 1
-    server.storage.append(Write(write, updates(ORDER, [((1, huge), 0, 2)]), at(1)))
-    schema = Schema((Column("total", Int(64)),))
-    _, output = server.storage.create(TOTALS, Description(schema))
-    view = View("SELECT sum(amount) FROM u1", {ORDERS: ORDER}, schema)
-    server.compute.maintain_view([read], view, output)
-    with pytest.raises(ViewFailed, match="u3"):
-        server.compute.tick()
+@pytest.mark.semantics(45)
+def test_errors_are_rows_beside_the_output_and_heal(server: Server) -> None:
+    storage = server.storage
+    read, write = storage.create(ORDERS, Description(ORDER))
+    changes = [((1, 0), 0, 1), ((2, 5), 0, 1), ((1, 0), 3, -1)]
+    [write] = storage.append(Write(write, updates(ORDER, changes), at(5)))
+    schema = Schema((Column("share", Int(64)),))
+    _, output = storage.create(TOTALS, Description(schema))
+    seen, errors = storage.create(ERRORS, Description(ERROR_ROWS))
+    view = View({ORDERS: ORDER}, (Result("SELECT 10 DIV amount FROM u1", schema),))
+    [shares] = server.compute.maintain_view([read], view, [output], errors)
+    assert server.compute.errors_of(TOTALS) == (ERRORS,)
+    assert server.compute.tick()
+    [(_, message)] = contents(storage, seen, 2)
+    assert message.startswith("22012 division by zero in")
+    assert contents(storage, seen, 3) == Counter()
+    assert contents(storage, shares, 3) == Counter({(2,): 1})
+
+
+@pytest.mark.semantics(94, 95, 96)
+def test_an_index_has_the_rows_of_its_view_at_every_time(
+    server: Server, installed: Installed
+) -> None:
+    """Also after a restart, and although its state is merged all the time."""
+    orders, people, _ = installed
+    storage = server.storage
+    server.compute.tick()
+    read, _ = storage.acquire_capabilities(TOTALS, write=False)
+    _, output = storage.create(BY_NAME, Description(FRONTIERS_ONLY), start=at(5))
+    _, errors = storage.create(GlobalId.user(6), Description(ERROR_ROWS), start=at(5))
+    result = Result("SELECT * FROM u3", TOTAL, keys=("count", "name"))
+    [held] = server.compute.maintain_view(
+        [read], View({TOTALS: TOTAL}, (result,)), [output], errors
+    )
+    server.compute.tick()
+    time = 8
+    for step in range(4):
+        more = [((1, step), time, 1), ((2, 1), time + 1, 1)]
+        orders, people = storage.append(
+            Write(orders, updates(ORDER, more), at(time + 2)), Write(people, None, at(time + 2))
+        )
+        time += 2
+        while server.compute.tick():
+            pass
+        if step == 2:
+            server.restart()
+            storage = server.storage
+    index = server.compute.index(BY_NAME)
+    totals, _ = storage.acquire_capabilities(TOTALS, write=False)
+    for moment in range(5, time):
+        expected = contents(storage, totals, moment)
+        assert Counter(tuple(r.values()) for r in index.at(moment).to_pylist()) == expected
+        wanted = pa.table({"name": ["bob", "nobody"], "count": pa.array([2, 2], pa.int64())})
+        only = index.at(moment, wanted).to_pylist()
+        assert Counter(tuple(r.values()) for r in only) == Counter(
+            {row: n for row, n in expected.items() if (row[0], row[2]) == ("bob", 2)}
+        )
+    assert held.frontier == at(5)
+    assert server.compute.status(BY_NAME).health is Health.RUNNING
+    assert server.compute.errors_of(BY_NAME) == (GlobalId.user(6), ERRORS)
+
+
+def test_an_idle_step_runs_no_job(
+    server: Server, installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders, people, read = installed
+    server.compute.tick()
+
+    def no_job(*_: object) -> None:
+        raise AssertionError("a job was run")
+
+    monkeypatch.setattr(Job, "run", no_job)
+    server.storage.append(Write(orders, None, at(50)), Write(people, None, at(40)))
+    assert server.compute.tick()
+    assert contents(server.storage, read, 39) == Counter({("ada", 15, 2): 1, ("bob", 7, 1): 1})
+
+
+def test_a_view_that_fails_is_stalled_and_recovers(
+    server: Server, installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, _, read = installed
+
+    def broken(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Job, "run", broken)
+        assert not server.compute.tick()
+    status = server.compute.status(TOTALS)
+    assert (status.health, status.problem) == (Health.STALLED, "the disk is full")
+    time.sleep(1.1)
+    assert server.compute.tick()
+    assert server.compute.status(TOTALS).health is Health.RUNNING
+    assert contents(server.storage, read, 7) == Counter({("ada", 15, 2): 1, ("bob", 7, 1): 1})
+
+
+def test_views_over_the_same_inputs_come_to_share_a_job_and_part_again(
+    server: Server, installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders, people, totals = installed
+    storage, compute = server.storage, server.compute
+    compute.tick()
+    amounts = Schema((Column("amount", Int(64)),))
+    reads = [storage.acquire_capabilities(ORDERS, write=False)[0]]
+    largest, errors = GlobalId.user(7), GlobalId.user(8)
+    start = reads[0].frontier
+    _, output = storage.create(largest, Description(amounts), start=start)
+    _, wrong = storage.create(errors, Description(ERROR_ROWS), start=start)
+    result = Result("SELECT max(10 DIV (amount - 3)) FROM u1", amounts)
+    [most] = compute.maintain_view(reads, View({ORDERS: ORDER}, (result,)), [output], wrong)
+    compute.tick()
+    jobs: list[int] = []
+    run = Job.run
+    monkeypatch.setattr(Job, "run", lambda *a: (jobs.append(1), run(*a))[1])
+    monkeypatch.setattr("waterclock.compute.schedule.REGROUP_S", 0.0)
+    compute.tick()
+    while not compute.is_settled:
+        time.sleep(0.01)
+    assert compute.groups == [{TOTALS, largest}]
+    orders, people = storage.append(
+        Write(orders, updates(ORDER, [((1, 4), 8, 1), ((1, 3), 9, 1), ((1, 3), 10, -1)]), at(11)),
+        Write(people, None, at(11)),
+    )
+    assert compute.tick()
+    assert len(jobs) == 1
+    assert contents(storage, most, 8) == Counter({(10,): 1})
+    assert contents(storage, totals, 10) == Counter({("ada", 19, 3): 1, ("bob", 7, 1): 1})
+    seen, _ = storage.acquire_capabilities(errors, write=False)
+    assert [len(contents(storage, seen, t)) for t in (8, 9, 10)] == [0, 1, 0]
+    own, _ = storage.acquire_capabilities(ERRORS, write=False)
+    assert contents(storage, own, 9) == Counter(), "the error is of the other view only"
+    compute.drop_view(TOTALS)
+    assert compute.groups == [{largest}]
+    storage.append(Write(orders, updates(ORDER, [((1, 4), 12, -1)]), at(13)))
+    assert compute.tick()
+    assert contents(storage, most, 12) == Counter({(5,): 1})

@@ -1,224 +1,400 @@
 """Compute: views that are kept up to date from the collections they read into the ones they write.
 
 `maintain_view` takes read capabilities for the inputs, all at one frontier, the view as SQL over
-their ids, and the write capability of the output. From then on, and after every restart, each tick
-brings the output up to where all inputs are complete.
+their ids, and the write capabilities of its outputs and of its errors. From then on, and after
+every restart, each tick brings the outputs up to where all inputs are complete.
 
 What holds at every moment:
 
-- the output's upper is not beyond any input's, since a step ends at the least of them;
-- the inputs are held at or before the output's since, so that the output could be made again;
-- the output's upper says which steps are done. The dataflow's state is opened at it, so output and
-  state agree after any
-  crash, and there is nothing else to be kept in step with them.
+- the outputs' upper is not beyond any input's, since a step ends at the least of them;
+- the inputs are held at or before the outputs' since, so that the outputs could be made again;
+- the outputs' upper says which steps are done. The dataflow's state is opened at it, so outputs and
+  state agree after any crash, and there is nothing else to be kept in step with them.
 
-A view writes one output, which is in storage. Ticks are run by whoever owns this object, one at a
-time; a view whose data has no value at some time (an overflow, say) stops the tick with
-`ViewFailed`.
+What is maintained, and with which rights, is decided here; when each view advances, and which of
+them together, in `schedule`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from waterclock.compute.api import ERROR_ROWS, FRONTIERS_ONLY, Health, Result, Status
+from waterclock.compute.api import View as Maintenance
+from waterclock.compute.arrangement.arrangement import Arrangement
 from waterclock.compute.catalyst.trees import Builder, Logical
 from waterclock.compute.dataflow.dataflow import Dataflow
 from waterclock.compute.dataflow.program import Program
-from waterclock.compute.errors import FrontiersDiffer, ViewFailed
-from waterclock.compute.inputs import FINISHED, Input
+from waterclock.compute.errors import FrontiersDiffer
+from waterclock.compute.index import Index
+from waterclock.compute.inputs import Input
+from waterclock.compute.maintained import Group, Output, View
+from waterclock.compute.plan.determinism import refuse_nondeterministic
+from waterclock.compute.plan.nodes import Arrange, Node
 from waterclock.compute.plan.translate import Translation
 from waterclock.compute.relations import Relations
-from waterclock.model.frontier import Frontier
+from waterclock.compute.schedule import Schedule
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Schema
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.persist.notes import Notes
+from waterclock.persist.plans import together
+from waterclock.persist.records import AnyEvent
 from waterclock.persist.rows import row_schema, update_schema
 from waterclock.persist.schema_codec import decode_schema, encode_schema
-from waterclock.storage.api import ReadCapability, Token, Write, WriteCapability
+from waterclock.persist.state import State
+from waterclock.persist.store import Plan
+from waterclock.storage import riders
+from waterclock.storage.api import ReadCapability, Token, WriteCapability
 from waterclock.storage.controller import Storage
-from waterclock.storage.errors import CapabilityMisstated
+from waterclock.storage.errors import CapabilityInvalid, CapabilityMisstated
 
 C = TypeVar("C", ReadCapability, WriteCapability)
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """What to maintain: SQL over collections named by their ids, and the columns of all of them."""
-
+class _Result(msgspec.Struct, frozen=True):
     sql: str
-    inputs: Mapping[GlobalId, Schema]
-    output: Schema
+    schema: Any
+    keys: tuple[str, ...] | None
+    output: str
+    writer: str
 
 
 class _Note(msgspec.Struct, frozen=True):
     """What is kept of a view so that it is taken up again after a restart."""
 
-    sql: str
     inputs: dict[str, tuple[str, Any]]
     """Input id -> token of its read capability, and its columns."""
-    output: Any
-    writer: str
+    results: tuple[_Result, ...]
+    errors: tuple[str, str]
+    """The id and the write token of the errors' collection."""
     as_of: int
-
-
-@dataclass(slots=True)
-class _Maintained:
-    """A view with its dataflow, its inputs, and the right to write its output."""
-
-    columns: pa.Schema
-    dataflow: Dataflow
-    inputs: list[Input]
-    writer: WriteCapability
 
 
 class Compute:
     """The views of one server, over its storage and a Spark session."""
 
-    def __init__(self, storage: Storage, notes: Notes, spark: SparkSession, folder: Path) -> None:
-        """Take up every view that was installed before. `folder` holds their state."""
+    def __init__(
+        self,
+        storage: Storage,
+        notes: Notes,
+        spark: SparkSession,
+        folder: Path,
+        *,
+        release_s: float = 1.0,
+    ) -> None:
+        """Take up every view that was installed before. `folder` holds their state.
+
+        The holds on a view's inputs are moved at most every `release_s`.
+        """
         self._storage = storage
         self._notes = notes
         self._spark = spark
         self._folder = folder
         self._builder = Builder(spark.sparkContext._jvm)
         self._relations = Relations(spark)
-        self._views: dict[GlobalId, _Maintained] = {}
-        for key, note in notes.all().items():
-            collection = GlobalId.parse(key)
-            kept = msgspec.msgpack.decode(note, type=_Note)
-            self._views[collection] = self._opened(collection, kept)
+        self._schedule = Schedule(self._grouped, self._retire, release_s=release_s)
+        self._lock = threading.Lock()
+        self._made_by: dict[GlobalId, GlobalId] = {}
+        """Output -> the view that writes it, which goes by the name of its first output."""
+        self._views: dict[GlobalId, View] = {}
+        self._indexes: dict[GlobalId, Index] = {}
+        self._remove_strays()
+        for key, kept in notes.all().items():
+            note = msgspec.msgpack.decode(kept, type=_Note)
+            if self._is_closed(note):
+                self._bury(key, note)
+            else:
+                self._take_up(GlobalId.parse(key), note)
 
     def maintain_view(
-        self, inputs: Sequence[ReadCapability], view: View, output: WriteCapability
-    ) -> ReadCapability:
-        """Keep the output equal to the view at every time from the inputs' common frontier on.
+        self,
+        inputs: Sequence[ReadCapability],
+        view: Maintenance,
+        outputs: Sequence[WriteCapability],
+        errors: WriteCapability,
+    ) -> tuple[ReadCapability, ...]:
+        """Keep the outputs equal to the view's results at every time from the inputs' common
+        frontier on.
 
-        Takes the capabilities over and returns one to read the output. Durable on return: the view
-        is maintained again after a restart. Raises `FrontiersDiffer`, or `NotMaintainable` with
-        what the view can not be made of; then nothing has changed.
+        Takes the capabilities over and returns one to read each output. The errors' collection has
+        the columns of `ERROR_ROWS`. Durable on return: the view is maintained again after a
+        restart. Raises `FrontiersDiffer`, or `NotMaintainable` with what the view can not be made
+        of; then nothing has changed.
         """
-        as_of = _common_time(inputs, output)
-        given = {str(c.id): (str(c.token), encode_schema(view.inputs[c.id])) for c in inputs}
-        note = _Note(view.sql, given, encode_schema(view.output), str(output.token), as_of)
-        maintained = self._opened(output.id, note)
-        self._notes.put(str(output.id), msgspec.msgpack.encode(note))
-        self._views[output.id] = maintained
-        reader, _ = self._storage.acquire_capabilities(output.id, write=False)
-        return reader
+        as_of = _common_time(inputs, [*outputs, errors])
+        note = _note_of(inputs, view, outputs, errors, as_of)
+        name = outputs[0].id
+        self._take_up(name, note)
+        self._notes.put(str(name), msgspec.msgpack.encode(note))
+        return tuple(
+            self._storage.acquire_capabilities(output.id, write=False)[0] for output in outputs
+        )
+
+    def installation(
+        self,
+        view: Maintenance,
+        as_of: int,
+        outputs: Sequence[WriteCapability],
+        errors: WriteCapability,
+    ) -> Plan[None]:
+        """`maintain_view` as a plan that rides in another commit, with holds of its own.
+
+        The inputs must be held at or before `as_of` until the commit. After it, `begin` takes the
+        view up. What can not be maintained is to be found before, by `check_view`.
+        """
+        holds = together(riders.hold(collection, as_of) for collection in view.inputs)
+
+        def plan(state: State) -> tuple[list[AnyEvent], None]:
+            events, readers = holds(state)
+            note = _note_of(readers, view, outputs, errors, as_of)
+            kept = {str(outputs[0].id): msgspec.msgpack.encode(note)}
+            return events + self._notes.events(kept), None
+
+        return plan
+
+    def begin(self, output: GlobalId) -> None:
+        """Take up a view whose installation has been committed."""
+        kept = self._notes.all()[str(output)]
+        self._take_up(output, msgspec.msgpack.decode(kept, type=_Note))
+
+    def removal(self, output: GlobalId) -> Plan[None]:
+        """`drop_view` as a plan that rides in another commit; after it, `end` forgets the view."""
+        kept = self._notes.all().get(str(output))
+        tokens: list[Token] = []
+        if kept is not None:
+            note = msgspec.msgpack.decode(kept, type=_Note)
+            tokens += [Token(token) for token, _ in note.inputs.values()]
+            tokens += [Token(result.writer) for result in note.results]
+            tokens.append(Token(note.errors[1]))
+        released = riders.release(tokens)
+
+        def plan(state: State) -> tuple[list[AnyEvent], None]:
+            events, _ = released(state)
+            return events + self._notes.events({}, [str(output)]), None
+
+        return plan
+
+    def end(self, output: GlobalId) -> None:
+        """Forget a view whose removal has been committed, and its state."""
+        view = self._forget(output)
+        if view is not None:
+            view.close()
+        self._remove_state(output)
+
+    def check_view(self, view: Maintenance) -> tuple[Node, ...]:
+        """The plans of the results; `NotMaintainable` as `maintain_view` would raise it."""
+        return tuple(self._plan(view.inputs, result) for result in view.results)
 
     def drop_view(self, output: GlobalId) -> None:
         """Maintain the view no longer: its state goes, and so do its capabilities."""
-        maintained = self._views.pop(output)
+        view = self._forget(output)
+        assert view is not None, f"{output} is no view"
         self._notes.drop(str(output))
-        for each in maintained.inputs:
-            each.close()
-            self._storage.drop_capability(each.capability)
-        self._storage.drop_capability(maintained.writer)
-        shutil.rmtree(self._folder / str(output))
+        view.close()
+        view.let_go(self._storage)
+        self._remove_state(output)
 
-    def tick(self) -> bool:
-        """Bring every view as far as its inputs are complete; False if all of them were there."""
-        advanced = [self._advance(output) for output in list(self._views)]
-        return any(advanced)
+    def _forget(self, name: GlobalId) -> View | None:
+        """Step the view no more."""
+        view = self._schedule.remove(name)
+        if view is not None:
+            with self._lock:
+                del self._views[name]
+                for output in view.outputs:
+                    self._made_by.pop(output.writer.id, None)
+                    self._indexes.pop(output.writer.id, None)
+        return view
 
-    def close(self) -> None:
-        """Stop receiving. What is installed stays installed."""
-        for maintained in self._views.values():
-            for each in maintained.inputs:
-                each.close()
+    def _remove_state(self, name: GlobalId) -> None:
+        state = self._folder / "state"
+        for folder in state.glob(f"{name}_op*") if state.exists() else ():
+            shutil.rmtree(folder, ignore_errors=True)
 
-    def _advance(self, output: GlobalId) -> bool:
-        view = self._views[output]
-        upper = min(each.receive() for each in view.inputs)
-        if upper <= view.dataflow.upper:
-            return False
-        if upper == FINISHED:
-            return self._finish(output, view)
-        self._step(output, view, upper, EPOCH_MILLIS.frontier(upper))
-        self._release_inputs(output, view)
-        return True
-
-    def _finish(self, output: GlobalId, view: _Maintained) -> bool:
-        """Nothing more will come: do the last step, and close the output for good."""
-        last = max(view.dataflow.upper, *(each.latest() for each in view.inputs)) + 1
-        self._step(output, view, last, EPOCH_MILLIS.empty())
-        self._notes.drop(str(output))
-        for each in view.inputs:
-            each.close()
-            self._storage.drop_capability(each.capability)
-        del self._views[output]
-        return True
-
-    def _step(
-        self, output: GlobalId, view: _Maintained, upper: int, frontier: Frontier[int]
-    ) -> None:
-        """Compute up to `upper`, and move the output there with what has changed."""
-        taken = {each.collection: each.take(upper) for each in view.inputs}
-        deltas = {collection: table for collection, table in taken.items() if table is not None}
-        ticked = view.dataflow.compute(upper, deltas)
-        if ticked.errors.num_rows:
-            raise ViewFailed(
-                f"view {output} has no value at some time",
-                detail="; ".join(ticked.errors["message"].unique().to_pylist()),
-            )
-        [changes] = ticked.outputs
-        updates = changes.rename_columns(view.columns.names).cast(view.columns)
-        [view.writer] = self._storage.append(Write(view.writer, updates, frontier))
-        view.dataflow.commit(upper, ticked)
-        view.dataflow.merge()
-
-    def _release_inputs(self, output: GlobalId, view: _Maintained) -> None:
-        """Let the inputs be compacted as far as the output is, and as they have been used."""
-        reader, _ = self._storage.acquire_capabilities(output, write=False)
-        since = reader.frontier.only()
-        if since is None:
-            return
-        self._storage.drop_capability(reader)
-        for each in view.inputs:
-            each.hold(min(since, view.dataflow.upper - 1))
-
-    def _opened(self, output: GlobalId, note: _Note) -> _Maintained:
-        schemas = {GlobalId.parse(c): decode_schema(s) for c, (_, s) in note.inputs.items()}
-        for collection, schema in schemas.items():
-            self._relations.add(collection, from_arrow_schema(row_schema(schema)))
-        optimized = self._spark.sql(note.sql)._jdf.queryExecution().optimizedPlan()
+    def _grouped(
+        self,
+        views: Sequence[View],
+        upper: int,
+        *,
+        begun: bool,
+        opened: Mapping[str, Arrangement] | None = None,
+    ) -> Group:
         program = Program()
-        program.add(Translation(self._builder, self._relations).translate(Logical(optimized)))
-        start = EPOCH_MILLIS.start()
-        writer = self._restated(WriteCapability(Token(note.writer), output, start))
-        written = writer.frontier.only()
-        assert written is not None, "a maintained view can be written"
-        begun = written > note.as_of
-        upper = written if begun else note.as_of
+        for view in views:
+            for plan in view.plans:
+                program.add(plan, str(view.name))
         dataflow = Dataflow(
             self._spark,
             self._builder,
             program,
-            self._folder / str(output),
+            self._folder,
             upper=upper,
             begun=begun,
+            opened=opened,
         )
-        inputs = [
+        return Group(self._storage, dataflow, views)
+
+    def tick(self, patience_s: float | None = None) -> bool:
+        """Let every view that is not busy go as far as its inputs are complete.
+
+        Waits for them, but not longer than `patience_s`: those that take longer go on. Says whether
+        some view got anywhere.
+        """
+        return self._schedule.tick(patience_s)
+
+    def status(self, output: GlobalId) -> Status:
+        """How the view that writes the output is doing."""
+        name = self._made_by[output]
+        running = self._schedule.of(name)
+        group = running.group
+        if group.is_finished:
+            health = Health.FINISHED
+        elif running.problem is not None:
+            health = Health.STALLED
+        else:
+            health = Health.RUNNING if group.dataflow.has_begun else Health.HYDRATING
+        rows = sum(
+            arrangement.rows
+            for key, arrangement in group.dataflow.arrangements.items()
+            if key.startswith(f"{name}_op")
+        )
+        return Status(health, group.upper, rows, running.problem)
+
+    def has_index(self, output: GlobalId) -> bool:
+        """Whether the collection stands for an index."""
+        return output in self._indexes
+
+    @property
+    def groups(self) -> list[set[GlobalId]]:
+        """Which views are maintained together."""
+        return self._schedule.groups
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no view is being stepped, or moved to another group."""
+        return self._schedule.is_settled
+
+    def index(self, output: GlobalId) -> Index:
+        """The index whose frontiers are those of the collection."""
+        return self._indexes[output]
+
+    def errors_of(self, collection: GlobalId) -> tuple[GlobalId, ...]:
+        """The collections that must be empty at a time for this one to have a value then."""
+        return tuple(dict.fromkeys(self._errors_of(collection)))
+
+    def close(self) -> None:
+        """Stop ticking and receiving. What is installed stays installed."""
+        self._schedule.close()
+        for view in self._views.values():
+            view.close()
+
+    def _is_closed(self, note: _Note) -> bool:
+        """Whether the view has closed its outputs, and was stopped before it could say so."""
+        first = note.results[0]
+        try:
+            self._output(first.output, first.writer, FRONTIERS_ONLY)
+        except CapabilityInvalid:
+            return True
+        return False
+
+    def _bury(self, key: str, note: _Note) -> None:
+        """Let go of what a view that will never change again still has."""
+        for collection, (token, _) in note.inputs.items():
+            guess = ReadCapability(Token(token), GlobalId.parse(collection), EPOCH_MILLIS.start())
+            with contextlib.suppress(CapabilityInvalid):
+                self._storage.drop_capability(self._restated(guess))
+        self._notes.drop(key)
+
+    def _remove_strays(self) -> None:
+        """Remove the state of views that were dropped when there was no time to remove it."""
+        known = set(self._notes.all())
+        state = self._folder / "state"
+        for folder in state.iterdir() if state.exists() else ():
+            if folder.name.partition("_op")[0] not in known:
+                shutil.rmtree(folder, ignore_errors=True)
+        for inbox in self._folder.glob("inbox-*"):
+            shutil.rmtree(inbox, ignore_errors=True)
+
+    def _errors_of(self, collection: GlobalId) -> Iterator[GlobalId]:
+        made_by = self._made_by.get(collection)
+        if made_by is not None:
+            view = self._views[made_by]
+            yield view.errors.writer.id
+            for each in view.inputs:
+                yield from self._errors_of(each.collection)
+
+    def _retire(self, view: View) -> None:
+        """The view will never change again: it needs neither its inputs nor a place in a restart.
+
+        An index stays: its rows are here.
+        """
+        if any(each.writer.id in self._indexes for each in view.outputs):
+            return
+        self._notes.drop(str(view.name))
+        view.close()
+        view.let_go(self._storage)
+
+    def _plan(self, inputs: Any, result: Result) -> Node:
+        for collection, schema in inputs.items():
+            self._relations.add(collection, from_arrow_schema(row_schema(schema)))
+        query = self._spark.sql(result.sql)._jdf.queryExecution()
+        refuse_nondeterministic(Logical(query.analyzed()))
+        plan = Translation(self._builder, self._relations).translate(Logical(query.optimizedPlan()))
+        if result.keys is None:
+            return plan
+        places = {name: place for place, name in enumerate(result.schema.names)}
+        return Arrange(plan, tuple(places[key] for key in result.keys))
+
+    def _take_up(self, name: GlobalId, note: _Note) -> None:
+        schemas = {GlobalId.parse(c): decode_schema(s) for c, (_, s) in note.inputs.items()}
+        results = [Result(r.sql, decode_schema(r.schema), r.keys) for r in note.results]
+        plans = tuple(self._plan(schemas, result) for result in results)
+        outputs = tuple(
+            self._output(kept.output, kept.writer, _stored(result))
+            for kept, result in zip(note.results, results, strict=True)
+        )
+        written = outputs[0].writer.frontier.only()
+        assert written is not None, "a maintained view can be written"
+        begun = written > note.as_of
+        upper = written if begun else note.as_of
+        inputs = self._inputs(note, upper, contents=not begun)
+        view = View(name, plans, inputs, outputs, self._output(*note.errors, ERROR_ROWS))
+        group = self._schedule.add(view, upper, begun=begun)
+        with self._lock:
+            self._views[name] = view
+            for output, plan, result in zip(outputs, plans, results, strict=True):
+                self._made_by[output.writer.id] = name
+                if isinstance(plan, Arrange):
+                    self._indexes[output.writer.id] = Index(
+                        row_schema(result.schema),
+                        result.keys or (),
+                        group.dataflow.arrangement(plan),
+                    )
+
+    def _inputs(self, note: _Note, upper: int, *, contents: bool) -> tuple[Input, ...]:
+        start = EPOCH_MILLIS.start()
+        return tuple(
             Input(
                 self._storage,
                 self._restated(ReadCapability(Token(token), GlobalId.parse(collection), start)),
                 upper,
-                contents=not begun,
+                contents=contents,
             )
             for collection, (token, _) in note.inputs.items()
-        ]
-        columns = update_schema(decode_schema(note.output))
-        return _Maintained(columns, dataflow, inputs, writer)
+        )
+
+    def _output(self, collection: str, token: str, schema: Schema) -> Output:
+        guess = WriteCapability(Token(token), GlobalId.parse(collection), EPOCH_MILLIS.start())
+        return Output(self._restated(guess), update_schema(schema))
 
     def _restated(self, guess: C) -> C:
         """The capability as storage has it, of which only the token is known for sure."""
@@ -230,14 +406,35 @@ class Compute:
             return kept
 
 
-def _common_time(inputs: Sequence[ReadCapability], output: WriteCapability) -> int:
+def _note_of(
+    inputs: Sequence[ReadCapability],
+    view: Maintenance,
+    outputs: Sequence[WriteCapability],
+    errors: WriteCapability,
+    as_of: int,
+) -> _Note:
+    given = {str(c.id): (str(c.token), encode_schema(view.inputs[c.id])) for c in inputs}
+    results = tuple(
+        _Result(r.sql, encode_schema(r.schema), r.keys, str(w.id), str(w.token))
+        for r, w in zip(view.results, outputs, strict=True)
+    )
+    return _Note(given, results, (str(errors.id), str(errors.token)), as_of)
+
+
+def _stored(result: Result) -> Schema:
+    """The columns that a result's collection has in storage."""
+    return result.schema if result.keys is None else Schema(())
+
+
+def _common_time(inputs: Sequence[ReadCapability], outputs: Sequence[WriteCapability]) -> int:
     frontiers = {capability.frontier.only() for capability in inputs}
     [as_of] = frontiers if len(frontiers) == 1 else [None]
-    written = output.frontier.only()
-    if as_of is None or written is None or written > as_of:
+    written = [output.frontier.only() for output in outputs]
+    if as_of is None or any(bound is None or bound > as_of for bound in written):
         shown = ", ".join(f"{c.id} at {c.frontier}" for c in inputs)
+        ends = ", ".join(f"{c.id} at {c.frontier}" for c in outputs)
         raise FrontiersDiffer(
-            "the inputs of a view must be at one frontier, and its output not beyond it",
-            detail=f"The inputs are {shown}; the output {output.id} is at {output.frontier}.",
+            "the inputs of a view must be at one frontier, and its outputs not beyond it",
+            detail=f"The inputs are {shown}; the outputs {ends}.",
         )
     return as_of

@@ -23,3 +23,9 @@ class ViewFailed(WaterclockError):
     """The view has no value at some time, because of what its inputs hold."""
 
     sqlstate: ClassVar[str] = "22000"
+
+
+class ReadCancelled(WaterclockError):
+    """Somebody gave up waiting for the contents of a collection."""
+
+    sqlstate: ClassVar[str] = "57014"

@@ -1,7 +1,7 @@
 """An input of a view: what storage has told of it, and what of that the view has not used yet.
 
 Times are used up in order. What was received beyond the end of a step waits here for a later one,
-because another input may not be so far.
+because another input may not be so far; and what a step uses stays until the step has succeeded.
 """
 
 from __future__ import annotations
@@ -52,15 +52,20 @@ class Input:
                     break
         return self._upper
 
-    def take(self, upper: int) -> pa.Table | None:
-        """The updates before `upper`, each handed out once; None if there are none."""
+    def before(self, upper: int) -> pa.Table | None:
+        """The updates before `upper` that wait; None if there are none."""
         if not self._waiting:
             return None
         table = pa.concat_tables(self._waiting)
-        early = pc.less(table[TIME], upper)
-        later = table.filter(pc.invert(early))
-        self._waiting = [later] if later.num_rows else []
-        return table.filter(early)
+        early = table.filter(pc.less(table[TIME], upper))
+        return early if early.num_rows else None
+
+    def forget(self, upper: int) -> None:
+        """The updates before `upper` have been used."""
+        if self._waiting:
+            table = pa.concat_tables(self._waiting)
+            later = table.filter(pc.greater_equal(table[TIME], upper))
+            self._waiting = [later] if later.num_rows else []
 
     def latest(self) -> int:
         """The time of the last update that waits; 0 if none does."""

@@ -13,14 +13,24 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from waterclock.compute.catalyst.now import register_now
+
 _MEANING = {
     # Overflow, division by zero and bad casts are errors, not nulls.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
-    # It would add decimals up as floating-point numbers.
-    "spark.sql.optimizer.excludedRules": (
-        "org.apache.spark.sql.catalyst.optimizer.DecimalAggregates"
+    # Digits behind the point are never given up for digits before it: beyond 38 is an error.
+    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    "spark.sql.timeType.enabled": "true",
+    "spark.sql.optimizer.excludedRules": ",".join(
+        f"org.apache.spark.sql.catalyst.optimizer.{rule}"
+        for rule in (
+            "DecimalAggregates",  # would add decimals up as floating-point numbers
+            "ConvertToLocalRelation",  # would evaluate mz_now() over constant rows
+        )
     ),
+    # What BETWEEN compares stays in the condition, where mz_now() must be.
+    "spark.sql.alwaysInlineCommonExpr": "true",
 }
 _SPEED = {
     # A tick's plan is made once and run as it is; replanning it while it runs only costs.
@@ -45,4 +55,14 @@ def open_session(
     builder = SparkSession.Builder().master(master).appName("waterclock")
     for name, value in {**_SPEED, **_QUIET, **(settings or {}), **_MEANING}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    register_now(session)
+    return session
+
+
+def with_meaning(session: SparkSession) -> SparkSession:
+    """The session, set so that expressions mean in it what they mean everywhere here."""
+    for name, value in {**_SPEED, **_MEANING}.items():
+        if session.conf.isModifiable(name):
+            session.conf.set(name, value)
+    return session

@@ -67,6 +67,11 @@ class Trace:
         found = [batch for run in self.runs for batch in run.lookup(wanted)] if len(wanted) else []
         return pa.Table.from_batches(found, self.layout.schema)
 
+    def lookup_range(self, low: int, high: int) -> pa.Table:
+        """All updates whose key has a hash in [low, high), without a copy."""
+        found = list(self.scan(HashRange(low, high)))
+        return pa.Table.from_batches(found, self.layout.schema)
+
     def scan(self, hashes: HashRange = EVERY_HASH) -> Iterator[pa.RecordBatch]:
         """All updates whose hash is in the range and this trace's, run by run, without a copy."""
         hashes = self.hashes.within(hashes)

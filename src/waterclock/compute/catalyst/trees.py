@@ -9,6 +9,7 @@ that happens on every tick.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -125,6 +126,7 @@ class Builder:
         self._none = getattr(jvm.scala, "None$").__getattr__("MODULE$")
         self._named = getattr(self._expressions, "NamedExpression$").__getattr__("MODULE$")
         self._ids = getattr(self._expressions, "ExprId$").__getattr__("MODULE$")
+        self._utc = jvm.scala.Some("UTC")
         self._metadata = jvm.org.apache.spark.sql.types.Metadata.empty()
         self._utf8 = jvm.org.apache.spark.unsafe.types.UTF8String.fromString
         self._types = getattr(jvm.org.apache.spark.sql.types, "DataType$").__getattr__("MODULE$")
@@ -170,6 +172,86 @@ class Builder:
     def literal(self, value: Any, type_json: str) -> Expression:
         return Expression(self._expressions.Literal(value, self.data_type(type_json)))
 
+    def number(self, value: Decimal) -> Expression:
+        """A literal of the decimal type that has just the digits of the value."""
+        literals = getattr(self._expressions, "Literal$").__getattr__("MODULE$")
+        return Expression(literals.apply(value))
+
+    def rounded(self, value: Expression, *, up: bool) -> Expression:
+        """A decimal rounded to a whole one."""
+        kind = self._expressions.Ceil if up else self._expressions.Floor
+        return Expression(kind(value.java, True))
+
+    def text(self, value: str) -> Expression:
+        """A string literal."""
+        return self.literal(self._utf8(value), '"string"')
+
+    def as_text(self, expression: Expression) -> Expression:
+        """The value as Spark shows it."""
+        return self.cast(expression, '"string"')
+
+    def cast(self, expression: Expression, type_json: str) -> Expression:
+        """The value as another type; a value that has no such form is an error."""
+        mode = getattr(self._expressions, "EvalMode$").__getattr__("MODULE$").ANSI()
+        target = self.data_type(type_json)
+        made = self._expressions.Cast(expression.java, target, self._utc, mode)
+        return Expression(made)
+
+    def has_function(self, tree: Tree) -> bool:
+        """Whether a function that was registered in the session is called anywhere in it."""
+        patterns = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+        answer: bool = tree.java.containsPattern(patterns.SCALA_UDF())
+        return answer
+
+    def is_widening(self, cast: Expression) -> bool:
+        """Whether a cast has a result for every value."""
+        companion = getattr(self._expressions, "Cast$").__getattr__("MODULE$")
+        given, wanted = cast.children[0].java.dataType(), cast.java.dataType()
+        answer: bool = companion.canUpCast(given, wanted)
+        return answer
+
+    def first_of(self, expressions: Sequence[Expression]) -> Expression:
+        """The first that is not null."""
+        return Expression(self._expressions.Coalesce(self.seq(expressions)))
+
+    def array(self, elements: Sequence[Expression]) -> Expression:
+        """An array of expressions of one type."""
+        return Expression(self._expressions.CreateArray(self.seq(elements), False))
+
+    def transformed(
+        self,
+        array: Expression,
+        body: Callable[[Expression, Expression], Expression],
+    ) -> Expression:
+        """What `body` makes of each element of the array, given the element and its place."""
+        element_type = array.java.dataType().elementType()
+        element = self._variable("element", element_type, nullable=True)
+        place = self._variable("place", self.data_type('"integer"'), nullable=False)
+        function = self._expressions.LambdaFunction(
+            body(element, place).java, self.seq([element, place]), False
+        )
+        return Expression(self._expressions.ArrayTransform(array.java, function))
+
+    def present(self, array: Expression) -> Expression:
+        """The array without its null elements."""
+        element_type = array.java.dataType().elementType()
+        element = self._variable("element", element_type, nullable=True)
+        is_there = self.call("IsNotNull", element)
+        function = self._expressions.LambdaFunction(is_there.java, self.seq([element]), False)
+        return Expression(self._expressions.ArrayFilter(array.java, function))
+
+    def size(self, array: Expression) -> Expression:
+        """How many elements the array has; null if there is no array."""
+        return Expression(self._expressions.Size(array.java, False))
+
+    def _variable(self, name: str, data_type: Any, *, nullable: bool) -> Expression:
+        cell = self._jvm.java.util.concurrent.atomic.AtomicReference()
+        return Expression(
+            self._expressions.NamedLambdaVariable(
+                name, data_type, nullable, self._named.newExprId(), cell
+            )
+        )
+
     def call(self, kind: str, *arguments: Expression) -> Expression:
         """An expression of Catalyst's class `kind` over the arguments."""
         made = getattr(self._expressions, kind)
@@ -186,14 +268,99 @@ class Builder:
             parts += (self.literal(self._utf8(name), '"string"'), value)
         return Expression(self._expressions.CreateNamedStruct(self.seq(parts)))
 
+    def normalised(self, expression: Expression) -> Expression:
+        """The value with one zero and one NaN, also inside arrays and structs."""
+        rules = self._jvm.org.apache.spark.sql.catalyst.optimizer
+        rule = getattr(rules, "NormalizeFloatingNumbers$").__getattr__("MODULE$")
+        return Expression(rule.normalize(expression.java))
+
     def null_like(self, expression: Expression) -> Expression:
         """Null of the same type."""
         return Expression(self._expressions.Literal(None, expression.java.dataType()))
+
+    def null_element_of(self, array: Expression) -> Expression:
+        """Null of the type of the array's elements."""
+        return Expression(self._expressions.Literal(None, array.java.dataType().elementType()))
 
     def project(self, columns: Sequence[Expression], below: Logical) -> Any:
         """A logical plan that computes the columns over another plan."""
         logical = self._jvm.org.apache.spark.sql.catalyst.plans.logical
         return logical.Project(self.seq(columns), below.java)
+
+    def sorted(self, keys: Sequence[Expression], below: Logical) -> Logical:
+        """A logical plan with the rows of each partition sorted."""
+        logical = self._jvm.org.apache.spark.sql.catalyst.plans.logical
+        return Logical(logical.Sort(self.seq(keys), False, below.java, self._none))
+
+    def brought_together(self, key: Expression, parts: int, below: Logical) -> Logical:
+        """A logical plan with rows of the same key in one partition."""
+        logical = self._jvm.org.apache.spark.sql.catalyst.plans.logical
+        companion = getattr(logical, "RepartitionByExpression$").__getattr__("MODULE$")
+        return Logical(companion.apply(self.seq([key]), below.java, parts))
+
+    def ascending(self, expression: Expression) -> Expression:
+        """The expression as a key to sort by."""
+        order = getattr(self._expressions, "SortOrder$").__getattr__("MODULE$")
+        up = getattr(self._expressions, "Ascending$").__getattr__("MODULE$")
+        return Expression(order.apply(expression.java, up, self.seq([])))
+
+    def is_orderable(self, expression: Expression) -> bool:
+        """Whether values of its type can be sorted."""
+        answer: bool = self._expressions.RowOrdering.isOrderable(expression.java.dataType())
+        return answer
+
+    def windows(
+        self,
+        columns: Sequence[Expression],
+        partition: Expression,
+        order: Sequence[Expression],
+        below: Logical,
+    ) -> Logical:
+        """A logical plan that adds window functions, named, over the partitions of one column."""
+        placed = [self._partitioned(column, partition, order) for column in columns]
+        logical = self._jvm.org.apache.spark.sql.catalyst.plans.logical
+        made = logical.Window(
+            self.seq(placed), self.seq([partition]), self.seq(order), below.java, self._none
+        )
+        return Logical(made)
+
+    def _partitioned(
+        self, column: Expression, partition: Expression, order: Sequence[Expression]
+    ) -> Expression:
+        [window] = column.children
+        spec = self._expressions.WindowSpecDefinition(
+            self.seq([partition]), self.seq(order), window.java.windowSpec().frameSpecification()
+        )
+        moved = Expression(self._expressions.WindowExpression(window.java.windowFunction(), spec))
+        return self.alias(moved, column.name, column.expr_id)
+
+    def over_all(self, function: Expression) -> Expression:
+        """An aggregate function as a window function over the whole partition."""
+        aggregate = self._expressions.aggregate
+        call = aggregate.AggregateExpression(
+            function.java,
+            getattr(aggregate, "Complete$").__getattr__("MODULE$"),
+            False,
+            self._none,
+            self._named.newExprId(),
+        )
+        frame = self._expressions.SpecifiedWindowFrame(
+            *(
+                getattr(self._expressions, f"{name}$").__getattr__("MODULE$")
+                for name in ("RowFrame", "UnboundedPreceding", "UnboundedFollowing")
+            )
+        )
+        spec = self._expressions.WindowSpecDefinition(self.seq([]), self.seq([]), frame)
+        return Expression(self._expressions.WindowExpression(call, spec))
+
+    def aggregate_of_nothing(
+        self, results: Sequence[Expression], columns: Sequence[Expression]
+    ) -> Logical:
+        """A logical plan with the one row that aggregates have over no rows at all."""
+        logical = self._jvm.org.apache.spark.sql.catalyst.plans.logical
+        empty = logical.LocalRelation(self.seq(columns), self.seq([]), False, self._none)
+        made = logical.Aggregate(self.seq([]), self.seq(results), empty, self._none)
+        return Logical(made)
 
     def frame(self, plan: Any, spark: SparkSession) -> DataFrame:
         """A logical plan as a DataFrame."""
@@ -209,6 +376,10 @@ class Builder:
             first = self.call("And", first, condition)
         return first
 
+    def with_children(self, expression: Expression, children: Sequence[Expression]) -> Expression:
+        """The same expression over others."""
+        return Expression(expression.java.withNewChildren(self.seq(children)))
+
     def rewrite(
         self, expression: Expression, replace: Callable[[Expression], Expression | None]
     ) -> Expression:
@@ -220,4 +391,4 @@ class Builder:
         new = [self.rewrite(child, replace) for child in old]
         if all(a is b for a, b in zip(old, new, strict=True)):
             return expression
-        return Expression(expression.java.withNewChildren(self.seq(new)))
+        return self.with_children(expression, new)

@@ -2,34 +2,59 @@
 
 The job is a chain: the source stage, Catalyst's branches over the inputs, the stage of the first
 level, Catalyst's branches over its outputs, and so on; then the result is collected. All of it is
-narrow, one task without a shuffle, whose cost is the number of Python stages.
+narrow, one task without a shuffle, whose cost is the number of Python stages. For large changes the
+same chain is spread over many tasks: before each stage the rows are brought to the task that has
+the range of hashes in which their keys lie.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.functions import col
+from pyspark.sql.types import (
+    BooleanType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from waterclock.compute.arrangement.layout import Layout
 from waterclock.compute.catalyst.trees import Builder, Expression, Logical
 from waterclock.compute.catalyst.types import arrow_schema, column_name, update_struct
 from waterclock.compute.dataflow.columns import BranchColumns
 from waterclock.compute.dataflow.operators import operator_of
-from waterclock.compute.dataflow.program import Base, Branch, Operator, Program, Sum
-from waterclock.compute.dataflow.stage import ERRORS, REPORTS, WRITTEN, Placed, Source, Stage
-from waterclock.compute.dataflow.stream import unpacked
+from waterclock.compute.dataflow.program import Base, Branch, Operator, Program, Stateful, Sum
+from waterclock.compute.dataflow.regrouping import Regrouping
+from waterclock.compute.dataflow.shape import Shape
+from waterclock.compute.dataflow.stage import (
+    REPORTS,
+    WRITTEN,
+    Picked,
+    Placed,
+    Route,
+    Router,
+    Source,
+    Stage,
+)
+from waterclock.compute.dataflow.stream import ERRORS, PARTITION, SOURCE, unpacked
 from waterclock.compute.dataflow.tick import Inbox, Tick
 from waterclock.compute.kernels.linear import negate, union
-from waterclock.compute.plan.nodes import Constant, Get
+from waterclock.compute.kernels.versions import BEGIN, END, FIRST, VERSION
+from waterclock.compute.plan.nodes import Arrange, Constant, Get, Regroup
 from waterclock.model.ids import GlobalId
 from waterclock.persist.consolidate import consolidate
 from waterclock.persist.rows import DIFF, TIME
+
+_COUNTED = "mz_rows_without_columns"
 
 _REPORT_STRUCTS = {
     WRITTEN: StructType(
@@ -37,6 +62,7 @@ _REPORT_STRUCTS = {
     ),
     ERRORS: StructType(
         [
+            StructField(SOURCE, StringType()),
             StructField("key", StringType()),
             StructField("message", StringType()),
             StructField(TIME, LongType()),
@@ -48,40 +74,74 @@ _REPORT_STRUCTS = {
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """What a tick computed: each output's changes, the errors' changes, and the runs it wrote."""
+    """What a tick computed: each output's changes, its errors' changes, and the runs written."""
 
     outputs: tuple[pa.Table, ...]
-    errors: pa.Table
+    errors_of: tuple[pa.Table, ...]
+    """For each output the changes of what is wrong with the data that it is made from."""
     runs: dict[str, tuple[str, ...]]
+
+    @property
+    def errors(self) -> pa.Table:
+        """The errors' changes of all outputs together."""
+        return pa.concat_tables(self.errors_of)
 
 
 class Job:
     """A program prepared for running in a Spark session."""
 
     def __init__(
-        self, spark: SparkSession, builder: Builder, program: Program, folder: Path
+        self,
+        spark: SparkSession,
+        builder: Builder,
+        program: Program,
+        state: Path,
+        inbox: Path,
+        parts: int = 1,
     ) -> None:
+        """`state` holds the arrangements, `inbox` what a tick is told; both for all executors.
+
+        With several `parts` the work is divided among as many tasks; the program must be spread.
+        """
+        assert parts == 1 or not program.fused
+        self._parts = parts
         self._spark = spark
         self._builder = builder
         self._program = program
         self._columns = BranchColumns(builder)
-        self._inbox = Inbox(folder / "inbox")
-        self._state = folder / "state"
+        self._regrouping = Regrouping(builder, parts)
+        self._inbox = Inbox(inbox)
+        self._state = state
         self._names: dict[Branch, str] = {}
+        self._shapes: dict[str, Shape] = {}
         self._bases: dict[Base, str] = {}
         self.layouts: dict[str, Layout] = {}
         """The arrangements that the program keeps, by name."""
         self._constants = self._find_constants()
         self._frame = self._plan()
-        self._result = {
-            **{self._names[b]: _schema(b) for output in program.outputs for b in output},
-            **REPORTS,
-        }
+        shown = {self._names[b] for output in program.outputs for b in output}
+        self._blame = self._find_blame()
+        self._result = {**{name: self._shapes[name] for name in shown}, **REPORTS}
 
     @property
     def state(self) -> Path:
         """The folder of the arrangements."""
         return self._state
+
+    def arrangement_of(self, node: Arrange) -> str:
+        """The name of the arrangement that a node keeps."""
+        return f"{self._bases[node]}_0"
+
+    @property
+    def looked_up(self) -> set[str]:
+        """The arrangements that are there to be looked up."""
+        return {self.arrangement_of(base) for base in self._bases if isinstance(base, Arrange)}
+
+    def nothing(self) -> Ticked:
+        """What a step in which nothing happens gives."""
+        empty = {name: shape.updates.empty_table() for name, shape in self._result.items()}
+        outputs = tuple(self._summed(output, empty) for output in self._program.outputs)
+        return Ticked(outputs, self._errors(empty[ERRORS]), {})
 
     def run(self, tick: Tick, deltas: Mapping[GlobalId, pa.Table]) -> Ticked:
         """Compute the outputs' changes in the tick's window from the inputs' changes in it."""
@@ -96,9 +156,29 @@ class Job:
             runs.setdefault(note["arrangement"], []).append(note["run"])
         return Ticked(
             tuple(self._summed(output, tables) for output in self._program.outputs),
-            tables[ERRORS],
+            self._errors(tables[ERRORS]),
             {name: tuple(written) for name, written in runs.items()},
         )
+
+    def _errors(self, errors: pa.Table) -> tuple[pa.Table, ...]:
+        """The errors of each output."""
+        found = []
+        for names in self._blame:
+            concerned = pc.is_in(errors[SOURCE], value_set=names)
+            found.append(consolidate(errors.filter(concerned).drop_columns([SOURCE])))
+        return tuple(found)
+
+    def _find_blame(self) -> list[pa.Array]:
+        """For each output the names that errors of what it is made from come under."""
+        found = []
+        for output in self._program.outputs:
+            behind = self._program.behind(output)
+            names = [
+                self._names[each] if isinstance(each, Branch) else self._bases[each]
+                for each in behind
+            ]
+            found.append(pa.array(sorted(names), pa.string()))
+        return found
 
     def _summed(self, output: Sum, tables: dict[str, pa.Table]) -> pa.Table:
         parts = [(tables[self._names[b]], b.positive) for b in output]
@@ -112,8 +192,15 @@ class Job:
             if isinstance(base, Constant) and base not in self._bases:
                 name = f"constant_{len(found)}"
                 self._bases[base] = name
-                found[name] = self._frame_of(base.rows.java).toArrow()
+                found[name] = self._rows_of(base)
         return found
+
+    def _rows_of(self, constant: Constant) -> pa.Table:
+        """The rows of a constant under the names that columns have here."""
+        frame = self._frame_of(constant.rows.java)
+        if not constant.output:  # Arrow would not say how many there are
+            return pa.table({_COUNTED: pa.nulls(frame.count())})
+        return frame.toArrow()
 
     def _all_branches(self) -> list[Branch]:
         inputs = [b for o in self._program.operators.values() for each in o.inputs for b in each]
@@ -122,16 +209,23 @@ class Job:
     def _plan(self) -> DataFrame:
         sources = self._source_columns()
         frame = self._staged(
-            self._spark.range(1).coalesce(1),
-            Source(self._inbox.folder, {n: arrow_schema(s) for n, s in sources.items()}),
+            self._tasks(),
+            Source(
+                self._inbox.folder, {n: arrow_schema(s) for n, s in sources.items()}, self._parts
+            ),
             {**sources, **_REPORT_STRUCTS},
         )
-        carried: dict[str, StructType] = dict(_REPORT_STRUCTS)
         for level in range(self._program.levels + 1):
             if level:
-                frame = self._level(frame, level, carried)
-            frame = self._branched(frame, level, carried)
+                frame = self._level(frame, level)
+            frame = self._branched(frame, level)
         return frame
+
+    def _tasks(self) -> DataFrame:
+        """A row for each task that the work begins in."""
+        if self._parts == 1:
+            return self._spark.range(1).coalesce(1)
+        return self._spark.range(0, self._parts, 1, self._parts)
 
     def _source_columns(self) -> dict[str, StructType]:
         columns: dict[str, StructType] = {}
@@ -143,41 +237,93 @@ class Job:
                 columns[self._bases[base]] = update_struct(base.output)
         return columns
 
-    def _branched(self, frame: DataFrame, level: int, carried: dict[str, StructType]) -> DataFrame:
+    def _branched(self, frame: DataFrame, level: int) -> DataFrame:
         """The stream with branches in the place of the bases that have just become known."""
         plan = Logical(frame._jdf.queryExecution().analyzed())
+        for base, name in self._bases.items():
+            if isinstance(base, Regroup) and self._program.level_of(base) == level:
+                plan = self._regrouping.evaluated(plan, name, base)
         at = {column.name: column for column in plan.output}
-        columns: list[Expression] = [at[name] for name in carried]
+        kept = [*_REPORT_STRUCTS, *(n for n in self._names.values() if n in at)]
+        columns: list[Expression] = [at[name] for name in kept]
         for branch in self._all_branches():
             if branch in self._names or self._program.level_of(branch.base) != level:
                 continue
-            name = f"branch_{len(self._names)}"
-            self._names[branch] = name
+            name = self._names[branch] = f"branch_{len(self._names)}"
             source = at[self._bases[branch.base]]
-            columns.append(self._columns.column(branch, source, name))
-            carried[name] = update_struct(branch.output)
+            column, self._shapes[name] = self._columns.column(branch, source, name)
+            columns.append(column)
         return self._frame_of(self._builder.project(columns, plan))
 
-    def _level(self, frame: DataFrame, level: int, carried: dict[str, StructType]) -> DataFrame:
+    def _level(self, frame: DataFrame, level: int) -> DataFrame:
         """The stream after the stage of a level; its operators' outputs are known then."""
-        operators = self._program.at(level)
-        incoming = {name: arrow_schema(struct) for name, struct in carried.items()}
-        placed = [self._placed(operator, incoming) for operator in operators]
+        incoming: dict[str, Shape] = {**REPORTS, **self._shapes}
+        steps: list[Placed | Picked] = []
+        leaving: dict[str, StructType] = dict(_REPORT_STRUCTS)
+        for operator in self._program.at(level):
+            placed = self._placed(operator)
+            steps.append(placed)
+            branches = [b for b in self._all_branches() if b.base == operator.node]
+            steps += self._picked(placed.output, branches)
+            if any(self._program.picks(branch) is None for branch in branches):
+                leaving[placed.output] = _output_struct(operator.node)
         needed = self._needed_after(level)
-        for name in [n for n in carried if n not in needed and n not in _REPORT_STRUCTS]:
-            del carried[name]
-        outputs = {
-            p.output: update_struct(o.node.output) for o, p in zip(operators, placed, strict=True)
-        }
-        leaving = {**carried, **outputs}
+        if self._parts > 1:
+            operators = [each for each in steps if isinstance(each, Placed)]
+            frame, steps, incoming = self._routed(frame, operators, incoming, needed)
+        for branch, name in self._names.items():
+            if name in needed:
+                self._shapes[name] = Shape(self._shapes[name].updates)
+                leaving[name] = update_struct(branch.output)
+            else:
+                self._shapes.pop(name, None)
+        outgoing = {name: arrow_schema(struct) for name, struct in leaving.items()}
         stage = Stage(
-            self._inbox.folder,
-            self._state,
-            tuple(placed),
-            incoming,
-            {name: arrow_schema(struct) for name, struct in leaving.items()},
+            self._inbox.folder, self._state, tuple(steps), incoming, outgoing, self._parts
         )
         return self._staged(frame, stage, leaving)
+
+    def _routed(
+        self,
+        frame: DataFrame,
+        placed: Sequence[Placed],
+        incoming: Mapping[str, Shape],
+        needed: set[str],
+    ) -> tuple[DataFrame, list[Placed | Picked], dict[str, Shape]]:
+        """The stream with each operator's inputs in the tasks that have their keys.
+
+        Gives the operators with their inputs as they come then, and how.
+        """
+        structs: dict[str, StructType] = dict(_REPORT_STRUCTS)
+        structs |= {n: update_struct(b.output) for b, n in self._names.items() if n in needed}
+        by_name = {name: branch for branch, name in self._names.items()}
+        routes: list[Route] = []
+        steps: list[Placed | Picked] = []
+        for each in placed:
+            keys = each.operator.routes
+            columns = []
+            for place, parts in enumerate(each.inputs):
+                name = f"{each.output}_in{place}"
+                routes.append(Route(name, parts, None if keys is None else keys[place]))
+                structs[name] = update_struct(by_name[parts[0][0]].output)
+                columns.append(((name, True),))
+            steps.append(replace(each, inputs=tuple(columns)))
+        schemas = {name: arrow_schema(struct) for name, struct in structs.items()}
+        router = Router(tuple(routes), incoming, schemas, self._parts)
+        typed = StructType([StructField(n, struct) for n, struct in structs.items()])
+        numbered = frame.mapInArrow(router.__call__, typed.add(PARTITION, IntegerType()))
+        shuffled = numbered.repartitionById(self._parts, col(PARTITION)).drop(PARTITION)
+        return shuffled, steps, {name: Shape(schema) for name, schema in schemas.items()}
+
+    def _picked(self, source: str, branches: Sequence[Branch]) -> Iterator[Picked]:
+        """The branches that only pick columns of an operator's output."""
+        for branch in branches:
+            picks = self._program.picks(branch)
+            if picks is not None and branch not in self._names:
+                name = self._names[branch] = f"branch_{len(self._names)}"
+                schema = arrow_schema(update_struct(branch.output))
+                self._shapes[name] = Shape(schema)
+                yield Picked(name, source, picks, schema)
 
     def _needed_after(self, level: int) -> set[str]:
         later = [o for o in self._program.operators.values() if o.level > level]
@@ -185,17 +331,17 @@ class Job:
         branches += [b for output in self._program.outputs for b in output]
         return {self._names[b] for b in branches if b in self._names}
 
-    def _placed(self, operator: Operator, incoming: Mapping[str, pa.Schema]) -> Placed:
+    def _placed(self, operator: Operator) -> Placed:
         inputs = tuple(
             tuple((self._names[b], b.positive) for b in each) for each in operator.inputs
         )
-        schemas = [incoming[parts[0][0]] for parts in inputs]
+        schemas = [self._shapes[parts[0][0]].updates for parts in inputs]
         made = operator_of(operator.node, schemas)
-        name = f"op_{len(self._bases)}"
-        self._bases[operator.node] = name
+        name = self._bases[operator.node] = self._program.names[operator.node]
         arrangements = tuple(f"{name}_{place}" for place in range(len(made.layouts)))
         self.layouts.update(zip(arrangements, made.layouts, strict=True))
-        return Placed(made, inputs, name, arrangements)
+        schema = arrow_schema(_output_struct(operator.node))
+        return Placed(made, inputs, name, schema, arrangements)
 
     def _staged(
         self, frame: DataFrame, stage: Source | Stage, columns: Mapping[str, StructType]
@@ -207,13 +353,19 @@ class Job:
         return self._builder.frame(plan, self._spark)
 
 
-def _schema(branch: Branch) -> pa.Schema:
-    return arrow_schema(update_struct(branch.output))
+def _output_struct(node: Stateful) -> StructType:
+    """What a stage hands out for an operator: updates, or versions that are not evaluated yet."""
+    if not isinstance(node, Regroup):
+        return update_struct(node.output)
+    rows = list(update_struct(node.input.output))[:-2]
+    stamp = [StructField(name, LongType()) for name in (BEGIN, END, VERSION)]
+    return StructType([*rows, *stamp, StructField(FIRST, BooleanType())])
 
 
 def _stamped(rows: pa.Table, time: int) -> pa.Table:
     """Constant rows as updates at a time."""
-    columns = [*rows.columns, pa.array([time] * rows.num_rows, pa.int64())]
-    columns.append(pa.array([1] * rows.num_rows, pa.int64()))
-    names = [*map(column_name, range(rows.num_columns)), TIME, DIFF]
-    return pa.table(columns, names=names)
+    count = rows.num_rows
+    columns = [] if rows.column_names == [_COUNTED] else rows.columns
+    stamp = [pa.array([time] * count, pa.int64()), pa.array([1] * count, pa.int64())]
+    names = [*map(column_name, range(len(columns))), TIME, DIFF]
+    return pa.table([*columns, *stamp], names=names)

@@ -7,7 +7,7 @@ values only, so it can be sent to an executor.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import pyarrow as pa
@@ -15,19 +15,29 @@ import pyarrow as pa
 from waterclock.compute.arrangement.layout import Layout
 from waterclock.compute.catalyst.types import arrow_type, column_name
 from waterclock.compute.dataflow.program import Stateful
-from waterclock.compute.errors import NotMaintainable
-from waterclock.compute.kernels import aggregates, join, minmax, reduce, topk
+from waterclock.compute.kernels import aggregates, join, minmax, reduce, single, temporal, topk
 from waterclock.compute.kernels.distinct import distinct
 from waterclock.compute.kernels.errors import NO_ERRORS
-from waterclock.compute.kernels.trace import Trace, arranged_schema, row_names
+from waterclock.compute.kernels.keys import key_columns, key_hashes
+from waterclock.compute.kernels.step import Window
+from waterclock.compute.kernels.threshold import threshold
+from waterclock.compute.kernels.trace import Trace, arranged, arranged_schema, row_names
+from waterclock.compute.kernels.versions import versions
 from waterclock.compute.plan.nodes import (
     Aggregate,
+    Arrange,
+    Bound,
     Distinct,
     Function,
     Join,
     Reduce,
+    Regroup,
+    Single,
+    Temporal,
+    Threshold,
     TopK,
 )
+from waterclock.persist.rows import DIFF, TIME
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +65,14 @@ class StageOperator(Protocol):
         """What the output holds from the beginning, if that is not nothing."""
         ...
 
+    @property
+    def routes(self) -> tuple[tuple[str, ...], ...] | None:
+        """For each input the columns by which its rows can be divided among tasks.
+
+        Rows that have to do with one another agree in them. None if all must be in one place.
+        """
+        ...
+
 
 @dataclass(frozen=True)
 class JoinOperator:
@@ -76,6 +94,12 @@ class JoinOperator:
         )
         return Stepped(stepped.table(), (stepped.left, stepped.right), NO_ERRORS)
 
+    @property
+    def routes(self) -> tuple[tuple[str, ...], ...] | None:
+        width = len(row_names(self.left))
+        right = (int(name[1:]) - width for name in self.spec.right_keys)
+        return self.spec.left_keys, tuple(map(column_name, right))
+
     def initial(self, time: int) -> pa.Table | None:
         del time
         return None
@@ -96,6 +120,10 @@ class ReduceOperator:
         stepped = reduce.reduce(self.spec, deltas[0], traces[0])
         return Stepped(stepped.output, (stepped.arranged,), stepped.errors)
 
+    @property
+    def routes(self) -> tuple[tuple[str, ...], ...] | None:
+        return (self.spec.keys,)
+
     def initial(self, time: int) -> pa.Table | None:
         return reduce.initial_output(self.spec, self.input, time)
 
@@ -113,6 +141,10 @@ class MinMaxOperator:
         stepped = minmax.minmax(self.spec, deltas[0], traces[0])
         return Stepped(stepped.output, (stepped.arranged,), stepped.errors)
 
+    @property
+    def routes(self) -> tuple[tuple[str, ...], ...] | None:
+        return (self.spec.keys,)
+
     def initial(self, time: int) -> pa.Table | None:
         return minmax.initial_output(self.spec, self.input, time)
 
@@ -129,9 +161,55 @@ class DistinctOperator:
         stepped = distinct(deltas[0], traces[0])
         return Stepped(stepped.output, (stepped.arranged,), stepped.errors)
 
+    @property
+    def routes(self) -> tuple[tuple[str, ...], ...] | None:
+        return (tuple(row_names(self.input)),)
+
     def initial(self, time: int) -> pa.Table | None:
         del time
         return None
+
+
+@dataclass(frozen=True)
+class ThresholdOperator:
+    input: pa.Schema
+
+    @property
+    def layouts(self) -> tuple[Layout, ...]:
+        return (Layout.of_schema(arranged_schema(self.input), row_names(self.input)),)
+
+    def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
+        stepped = threshold(deltas[0], traces[0])
+        return Stepped(stepped.output, (stepped.arranged,), stepped.errors)
+
+    @property
+    def routes(self) -> tuple[tuple[str, ...], ...] | None:
+        return (tuple(row_names(self.input)),)
+
+    def initial(self, time: int) -> pa.Table | None:
+        del time
+        return None
+
+
+@dataclass(frozen=True)
+class SingleOperator:
+    keys: tuple[str, ...]
+    input: pa.Schema
+
+    @property
+    def layouts(self) -> tuple[Layout, ...]:
+        return (Layout.of_schema(arranged_schema(self.input), self.keys),)
+
+    def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
+        stepped = single.single(self.keys, deltas[0], traces[0])
+        return Stepped(stepped.output, (stepped.arranged,), stepped.errors)
+
+    @property
+    def routes(self) -> tuple[tuple[str, ...], ...] | None:
+        return (self.keys,)
+
+    def initial(self, time: int) -> pa.Table | None:
+        return single.initial_output(self.keys, self.input, time)
 
 
 @dataclass(frozen=True)
@@ -147,6 +225,89 @@ class TopKOperator:
         stepped = topk.topk(self.spec, deltas[0], traces[0])
         return Stepped(stepped.output, (stepped.arranged,), stepped.errors)
 
+    @property
+    def routes(self) -> tuple[tuple[str, ...], ...] | None:
+        return (self.spec.keys,)
+
+    def initial(self, time: int) -> pa.Table | None:
+        del time
+        return None
+
+
+@dataclass(frozen=True)
+class TemporalOperator:
+    """The one operator whose step depends on the times it covers, and not on its inputs alone."""
+
+    spec: temporal.TemporalSpec
+    input: pa.Schema
+    window: Window | None = None
+
+    def during(self, window: Window) -> TemporalOperator:
+        """The operator for a step over these times."""
+        return replace(self, window=window)
+
+    @property
+    def layouts(self) -> tuple[Layout, ...]:
+        return (Layout.of_schema(temporal.state_schema(self.spec, self.input), (temporal.DUE,)),)
+
+    def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
+        assert self.window is not None, "a step takes place during a window"
+        stepped = temporal.temporal(self.spec, deltas[0], traces[0], self.window)
+        return Stepped(stepped.output, (stepped.arranged,), stepped.errors)
+
+    @property
+    def routes(self) -> tuple[tuple[str, ...], ...] | None:
+        return None
+
+    def initial(self, time: int) -> pa.Table | None:
+        del time
+        return None
+
+
+@dataclass(frozen=True)
+class RegroupOperator:
+    """Its output is versions of groups, which Catalyst evaluates after the stage."""
+
+    keys: tuple[str, ...]
+    input: pa.Schema
+
+    @property
+    def layouts(self) -> tuple[Layout, ...]:
+        return (Layout.of_schema(arranged_schema(self.input), self.keys),)
+
+    def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
+        stepped = versions(self.keys, deltas[0], traces[0])
+        return Stepped(stepped.output, (stepped.arranged,), stepped.errors)
+
+    @property
+    def routes(self) -> tuple[tuple[str, ...], ...] | None:
+        return (self.keys,)
+
+    def initial(self, time: int) -> pa.Table | None:
+        del time
+        return None
+
+
+@dataclass(frozen=True)
+class ArrangeOperator:
+    keys: tuple[str, ...]
+    input: pa.Schema
+
+    @property
+    def layouts(self) -> tuple[Layout, ...]:
+        return (Layout.of_schema(arranged_schema(self.input), self.keys),)
+
+    def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
+        del traces
+        [delta] = deltas
+        hashes = key_hashes(key_columns(delta, self.keys), delta.num_rows)
+        nothing = delta.select([TIME, DIFF]).slice(0, 0)
+        return Stepped(nothing, (arranged(delta, hashes),), NO_ERRORS)
+
+    @property
+    def routes(self) -> tuple[tuple[str, ...], ...] | None:
+        return (self.keys,)
+
     def initial(self, time: int) -> pa.Table | None:
         del time
         return None
@@ -157,6 +318,10 @@ _FUNCTIONS = {
     Function.COUNT: aggregates.Function.COUNT,
     Function.SUM: aggregates.Function.SUM,
     Function.AVG: aggregates.Function.AVG,
+    Function.VAR_POP: aggregates.Function.VAR_POP,
+    Function.VAR_SAMP: aggregates.Function.VAR_SAMP,
+    Function.STDDEV_POP: aggregates.Function.STDDEV_POP,
+    Function.STDDEV_SAMP: aggregates.Function.STDDEV_SAMP,
 }
 _EXTREMES = {Function.MIN: minmax.Extreme.MIN, Function.MAX: minmax.Extreme.MAX}
 
@@ -176,13 +341,23 @@ def operator_of(node: Stateful, inputs: Sequence[pa.Schema]) -> StageOperator:
             return ReduceOperator(_added(keys, calls), inputs[0])
         case Distinct():
             return DistinctOperator(inputs[0])
+        case Threshold():
+            return ThresholdOperator(inputs[0])
+        case Single(_, keys):
+            return SingleOperator(_names(keys), inputs[0])
         case TopK(_, keys, order, limit, offset):
             orders = tuple(
                 topk.OrderBy(column_name(o.column), o.descending, o.nulls_first) for o in order
             )
             return TopKOperator(topk.TopKSpec(_names(keys), orders, limit, offset), inputs[0])
-        case _:
-            raise NotMaintainable(f"a view can not be maintained yet: {node.reason}")
+        case Temporal(_, lower, upper, output):
+            columns = _names(range(len(output)))
+            spec = temporal.TemporalSpec(columns, _bounds(lower), _bounds(upper))
+            return TemporalOperator(spec, inputs[0])
+        case Arrange(_, keys):
+            return ArrangeOperator(_names(keys), inputs[0])
+        case Regroup(_, keys, _, _, _, _):
+            return RegroupOperator(_names(keys), inputs[0])
 
 
 def _shifted(schema: pa.Schema, by: int) -> pa.Schema:
@@ -194,6 +369,10 @@ def _shifted(schema: pa.Schema, by: int) -> pa.Schema:
 
 def _names(places: Sequence[int]) -> tuple[str, ...]:
     return tuple(map(column_name, places))
+
+
+def _bounds(bounds: Sequence[Bound]) -> tuple[temporal.Bound, ...]:
+    return tuple(temporal.Bound(column_name(b.column), b.inclusive) for b in bounds)
 
 
 def _added(keys: tuple[int, ...], calls: Sequence[Aggregate]) -> reduce.ReduceSpec:

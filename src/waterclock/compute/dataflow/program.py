@@ -7,14 +7,20 @@ are the outputs of the program.
 
 An operator's level is one more than the highest level among its bases. All operators of a level run
 together in one Python stage, whatever view they belong to; Catalyst computes branches in between.
-The number of levels, not of operators or views, decides what a tick costs.
+The number of levels, not of operators or views, decides what a tick costs. So a branch that only
+picks columns of an operator's output does not begin a level: the stage does that itself. That is
+only possible while all rows are in one place; a program that is spread over many tasks is made
+without it (`spread`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from waterclock.compute.catalyst.trees import Expression
 from waterclock.compute.plan.nodes import (
+    Arrange,
     Attributes,
     Constant,
     Distinct,
@@ -23,18 +29,22 @@ from waterclock.compute.plan.nodes import (
     Linear,
     Negate,
     Node,
+    Project,
     Reduce,
     Regroup,
+    Single,
     Step,
+    Temporal,
+    Threshold,
     TopK,
     Union,
 )
 
-Stateful = Join | Reduce | Distinct | TopK | Regroup
+Stateful = Join | Reduce | Distinct | Threshold | Single | TopK | Temporal | Regroup | Arrange
 Base = Get | Constant | Stateful
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Branch:
     """The rows of a base, through steps, counted positively or negatively."""
 
@@ -42,6 +52,24 @@ class Branch:
     steps: tuple[Step, ...]
     output: Attributes
     positive: bool = True
+
+    @cached_property
+    def picks(self) -> tuple[int, ...] | None:
+        """The places of the base's columns that the branch consists of, if it is no more than that.
+
+        The base must be an operator whose output needs nothing from Catalyst.
+        """
+        if isinstance(self.base, Get | Constant | Regroup):
+            return None
+        places = {attribute.id: place for place, attribute in enumerate(self.base.output)}
+        for step in self.steps:
+            if not isinstance(step, Project):
+                return None
+            named = [(column.expr_id, _picked(column)) for column in step.columns]
+            if any(source is None for _, source in named):
+                return None
+            places = {new: places[old] for new, old in named if old is not None}
+        return tuple(places[attribute.id] for attribute in self.output)
 
 
 Sum = tuple[Branch, ...]
@@ -64,12 +92,53 @@ class Program:
 
     outputs: list[Sum] = field(default_factory=list)
     operators: dict[Stateful, Operator] = field(default_factory=dict)
+    names: dict[Stateful, str] = field(default_factory=dict)
+    """What the operators' state is filed under."""
+    fused: bool = True
+    """Whether stages pick columns themselves."""
+    _plans: list[tuple[Node, str]] = field(default_factory=list)
+    _owner: str = ""
+    _owned: int = 0
 
-    def add(self, plan: Node) -> Sum:
-        """Make the plan's result one of the outputs."""
+    def add(self, plan: Node, owner: str = "view") -> Sum:
+        """Make the plan's result one of the outputs.
+
+        The names of its operators depend on the owner and on its own plans alone, in the order in
+        which they are added, whatever else there is in the program. Plans of one owner come one
+        after the other.
+        """
+        self._plans.append((plan, owner))
+        if owner != self._owner:
+            self._owner, self._owned = owner, 0
         output = self._branches(plan)
         self.outputs.append(output)
         return output
+
+    def spread(self) -> Program:
+        """The same program, with the same names, for rows that are spread over many tasks."""
+        other = Program(fused=False)
+        for plan, owner in self._plans:
+            other.add(plan, owner)
+        assert other.names == self.names
+        return other
+
+    def picks(self, branch: Branch) -> tuple[int, ...] | None:
+        """The columns that a stage has to pick for the branch, if it does that itself."""
+        return branch.picks if self.fused else None
+
+    def behind(self, output: Sum) -> set[Branch | Stateful]:
+        """Every branch and operator that the output is made from."""
+        found: set[Branch | Stateful] = set()
+        rest = list(output)
+        while rest:
+            branch = rest.pop()
+            if branch in found:
+                continue
+            found.add(branch)
+            if not isinstance(branch.base, Get | Constant):
+                found.add(branch.base)
+                rest += [b for each in self.operators[branch.base].inputs for b in each]
+        return found
 
     @property
     def levels(self) -> int:
@@ -82,6 +151,10 @@ class Program:
     def level_of(self, base: Base) -> int:
         """The level after which the rows of the base are known."""
         return 0 if isinstance(base, Get | Constant) else self.operators[base].level
+
+    def _ready_at(self, branch: Branch) -> int:
+        """The first level at which an operator can take the branch in."""
+        return self.level_of(branch.base) + (self.picks(branch) is None)
 
     def _branches(self, node: Node) -> Sum:
         match node:
@@ -107,5 +180,13 @@ class Program:
             return
         below = (node.left, node.right) if isinstance(node, Join) else (node.input,)
         inputs = tuple(self._branches(each) for each in below)
-        level = 1 + max(self.level_of(b.base) for each in inputs for b in each)
+        level = max(1, *(self._ready_at(b) for each in inputs for b in each))
         self.operators[node] = Operator(node, inputs, level)
+        self.names[node] = f"{self._owner}_op{self._owned}"
+        self._owned += 1
+
+
+def _picked(column: Expression) -> int | None:
+    """The id of the column that a named expression just passes on."""
+    inside = column.children[0] if column.kind == "Alias" else column
+    return inside.expr_id if inside.kind == "AttributeReference" else None

@@ -12,21 +12,39 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
 
-from waterclock.compute.arrangement.cover import EVERY_HASH, Cover
+from waterclock.compute.arrangement.cover import EVERY_HASH, Cover, partition_numbers, partitions
 from waterclock.compute.arrangement.trace import Trace
 from waterclock.compute.arrangement.writing import write_run
-from waterclock.compute.dataflow.operators import StageOperator
-from waterclock.compute.dataflow.stream import Tables, nullable, packed, unpacked
+from waterclock.compute.dataflow.operators import StageOperator, TemporalOperator
+from waterclock.compute.dataflow.shape import Shape
+from waterclock.compute.dataflow.stream import (
+    ERRORS,
+    SOURCE,
+    Tables,
+    blamed,
+    nullable,
+    packed,
+    routed,
+    unpacked,
+)
 from waterclock.compute.dataflow.tick import Inbox, Tick
 from waterclock.compute.kernels.errors import ERROR_SCHEMA
+from waterclock.compute.kernels.keys import key_columns, key_hashes
 from waterclock.compute.kernels.linear import negate, union
+from waterclock.compute.kernels.step import Window
+from waterclock.compute.kernels.versions import VERSION
 
 WRITTEN = "mz_written"
-ERRORS = "mz_errors"
 WRITTEN_SCHEMA = pa.schema([("arrangement", pa.string()), ("run", pa.string())])
-REPORTS = {WRITTEN: WRITTEN_SCHEMA, ERRORS: nullable(ERROR_SCHEMA)}
+REPORTS = {
+    WRITTEN: Shape(WRITTEN_SCHEMA),
+    ERRORS: Shape(nullable(ERROR_SCHEMA.insert(0, pa.field(SOURCE, pa.string())))),
+}
 """Columns that every stream has: the runs that were written, and the errors' changes."""
 
 
@@ -36,13 +54,19 @@ class Source:
 
     inbox: Path
     columns: Mapping[str, pa.Schema]
+    parts: int = 1
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             pass
         inbox = Inbox(self.inbox)
-        tables = {name: inbox.delta(name, schema) for name, schema in self.columns.items()}
-        yield from packed(tables, {**self.columns, **REPORTS})
+        part = _task(self.parts)
+        tables = {
+            name: inbox.delta(name, schema, part, self.parts)
+            for name, schema in self.columns.items()
+        }
+        reports = {name: shape.updates for name, shape in REPORTS.items()}
+        yield from packed(tables, {**self.columns, **reports})
 
 
 @dataclass(frozen=True)
@@ -55,42 +79,105 @@ class Placed:
     operator: StageOperator
     inputs: tuple[tuple[tuple[str, bool], ...], ...]
     output: str
+    schema: pa.Schema
     arrangements: tuple[str, ...]
 
 
 @dataclass(frozen=True)
+class Picked:
+    """Some columns of an operator's output, under another name."""
+
+    output: str
+    source: str
+    places: tuple[int, ...]
+    schema: pa.Schema
+
+    def of(self, tables: Tables) -> pa.Table:
+        table = tables[self.source]
+        stamp = table.num_columns - 2
+        columns = [table.column(place) for place in (*self.places, stamp, stamp + 1)]
+        return pa.Table.from_arrays(columns, schema=self.schema)
+
+
+@dataclass(frozen=True)
+class Route:
+    """An operator's input as a column of its own, and the columns by which it is divided."""
+
+    column: str
+    input: tuple[tuple[str, bool], ...]
+    keys: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class Router:
+    """The stage before a shuffle: it says of each row which task has to get it."""
+
+    routes: tuple[Route, ...]
+    incoming: Mapping[str, Shape]
+    outgoing: Mapping[str, pa.Schema]
+    parts: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tables = unpacked(batches, self.incoming)
+        for route in self.routes:
+            table = _sum(route.input, tables)
+            yield from routed(route.column, table, self._numbers(route, table), self.outgoing)
+        here = _task(self.parts)
+        for name in self.outgoing:
+            if name in tables:
+                stay = pa.array(np.full(tables[name].num_rows, here, dtype=np.int32))
+                yield from routed(name, tables[name], stay, self.outgoing)
+
+    def _numbers(self, route: Route, table: pa.Table) -> pa.Array:
+        if route.keys is None:
+            return pa.array(np.zeros(table.num_rows, dtype=np.int32))
+        hashes = key_hashes(key_columns(table, route.keys), table.num_rows)
+        return pa.array(partition_numbers(hashes, self.parts).astype(np.int32))
+
+
+@dataclass(frozen=True)
 class Stage:
-    """All operators of a level."""
+    """All operators of a level, each after those whose output it takes in as it is."""
 
     inbox: Path
     state: Path
-    operators: tuple[Placed, ...]
-    incoming: Mapping[str, pa.Schema]
+    operators: tuple[Placed | Picked, ...]
+    incoming: Mapping[str, Shape]
     outgoing: Mapping[str, pa.Schema]
+    parts: int = 1
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         tick = Inbox(self.inbox).tick()
         tables = unpacked(batches, self.incoming)
-        for placed in self.operators:
-            self._step(placed, tick, tables)
+        for each in self.operators:
+            if isinstance(each, Picked):
+                tables[each.output] = each.of(tables)
+            else:
+                self._step(each, tick, tables)
         passed = {name: tables[name] for name in self.outgoing}
         yield from packed(passed, self.outgoing)
 
     def _step(self, placed: Placed, tick: Tick, tables: Tables) -> None:
         deltas = [_sum(parts, tables) for parts in placed.inputs]
         operator = placed.operator
+        if isinstance(operator, TemporalOperator):
+            operator = operator.during(Window(tick.lower, tick.upper))
         with ExitStack() as stack:
             traces = [
                 stack.enter_context(self._trace(name, layout_number, placed, tick))
                 for layout_number, name in enumerate(placed.arrangements)
             ]
             stepped = operator.step(deltas, traces)
-        output = [stepped.output]
-        initial = operator.initial(tick.lower) if tick.first else None
+        output = stepped.output
+        part = _task(self.parts)
+        initial = operator.initial(tick.lower) if tick.first and part == 0 else None
         if initial is not None:
-            output.append(initial)
-        tables[placed.output] = _as(union(output), self.outgoing[placed.output])
-        tables[ERRORS] = pa.concat_tables([tables[ERRORS], _as(stepped.errors, REPORTS[ERRORS])])
+            output = union([output, initial])
+        if VERSION in output.column_names:  # tasks number their versions alike
+            output = _apart(output, part)
+        tables[placed.output] = _as(output, placed.schema)
+        errors = blamed(stepped.errors, placed.output)
+        tables[ERRORS] = pa.concat_tables([tables[ERRORS], _as(errors, REPORTS[ERRORS].updates)])
         for place, rows in enumerate(stepped.arranged):
             self._write(placed, place, rows, tick, tables)
 
@@ -102,11 +189,30 @@ class Stage:
         self, placed: Placed, place: int, rows: pa.Table, tick: Tick, tables: Tables
     ) -> None:
         name = placed.arrangements[place]
-        cover = Cover(tick.lower, tick.upper, EVERY_HASH)
+        hashes = EVERY_HASH
+        if placed.operator.routes is not None:
+            hashes = partitions(self.parts)[_task(self.parts)]
+        cover = Cover(tick.lower, tick.upper, hashes)
         run = write_run(self.state / name, placed.operator.layouts[place], cover, rows)
         if run is not None:
             note = pa.table([[name], [cover.name]], schema=WRITTEN_SCHEMA)
             tables[WRITTEN] = pa.concat_tables([tables[WRITTEN], note])
+
+
+def _task(parts: int) -> int:
+    """The number of this task among those of its stage."""
+    if parts == 1:
+        return 0
+    context = TaskContext.get()
+    assert context is not None, "a stage runs in a task"
+    return context.partitionId()
+
+
+def _apart(versions: pa.Table, part: int) -> pa.Table:
+    """The versions under numbers that no other task has."""
+    place = versions.schema.get_field_index(VERSION)
+    numbers = pc.add(versions[VERSION], part << 40)
+    return versions.set_column(place, versions.schema.field(place), numbers)
 
 
 def _cover(name: str) -> Cover:

@@ -10,6 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
+from waterclock.compute.dataflow.shape import Shape
+
+ERRORS = "mz_errors"
+"""The column of the errors' changes, which every stream has."""
+SOURCE = "source"
+"""The column of errors that says which branch or operator they come from."""
+
+PARTITION = "mz_partition"
+"""The column that says which task a row of the stream is for."""
+
 Tables = dict[str, pa.Table]
 
 
@@ -18,25 +28,29 @@ def nullable(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_nullable(True) for field in schema])
 
 
-def unpacked(batches: Iterable[pa.RecordBatch], columns: Mapping[str, pa.Schema]) -> Tables:
-    """The tables of the columns, collected from the whole stream."""
-    found: dict[str, list[pa.RecordBatch]] = {name: [] for name in columns}
+def unpacked(batches: Iterable[pa.RecordBatch], shapes: Mapping[str, Shape]) -> Tables:
+    """The updates of the columns, collected from the whole stream.
+
+    What could not be computed is among the updates of `ERRORS`, which must be one of the columns.
+    """
+    found: dict[str, list[pa.Table]] = {
+        name: [shape.updates.empty_table()] for name, shape in shapes.items()
+    }
     for batch in batches:
-        for name, schema in columns.items():
-            structs = batch.column(batch.schema.get_field_index(name))
-            if structs.null_count:
-                structs = structs.drop_null()
-            if len(structs):
-                found[name].append(_row_batch(structs, schema))
-    return {name: pa.Table.from_batches(found[name], schema) for name, schema in columns.items()}
+        for name, shape in shapes.items():
+            values = batch.column(batch.schema.get_field_index(name))
+            if values.null_count < len(values):
+                updates, errors = shape.taken(values)
+                found[name].append(updates)
+                if errors is not None:
+                    found[ERRORS].append(blamed(errors, name))
+    return {name: pa.concat_tables(tables) for name, tables in found.items()}
 
 
-def _row_batch(structs: pa.StructArray, schema: pa.Schema) -> pa.RecordBatch:
-    arrays = [
-        array if array.type == field.type else array.cast(field.type)
-        for array, field in zip(structs.flatten(), schema, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+def blamed(errors: pa.Table, name: str) -> pa.Table:
+    """Errors with the name of the column or operator that they come from in front."""
+    source = pa.array([name] * errors.num_rows, pa.string())
+    return errors.add_column(0, SOURCE, source)
 
 
 def packed(
@@ -47,6 +61,17 @@ def packed(
         for batch in table.to_batches():
             if batch.num_rows:
                 yield _stream_batch(name, batch, columns)
+
+
+def routed(
+    name: str, table: pa.Table, numbers: pa.Array, columns: Mapping[str, pa.Schema]
+) -> Iterator[pa.RecordBatch]:
+    """A stream that carries the table, each row with the number of the task it is for."""
+    numbered = table.append_column(PARTITION, numbers)
+    for batch in numbered.to_batches():
+        if batch.num_rows:
+            carried = _stream_batch(name, batch.drop_columns([PARTITION]), columns)
+            yield carried.append_column(PARTITION, batch.column(PARTITION))
 
 
 def _stream_batch(

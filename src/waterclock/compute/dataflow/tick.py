@@ -51,10 +51,12 @@ class Inbox:
     def tick(self) -> Tick:
         return msgspec.msgpack.decode((self.folder / "tick").read_bytes(), type=Tick)
 
-    def delta(self, name: str, schema: pa.Schema) -> pa.Table:
-        """The changes of an input in the tick's window."""
+    def delta(self, name: str, schema: pa.Schema, part: int = 0, parts: int = 1) -> pa.Table:
+        """The changes of an input in the tick's window, or one of several equal parts of them."""
         path = self.folder / f"{name}.arrow"
         if not path.exists():
             return schema.empty_table()
-        with pa.OSFile(str(path), "rb") as source, pa.ipc.open_file(source) as reader:
-            return reader.read_all().rename_columns(schema.names).cast(schema)
+        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
+            rows = reader.read_all()
+        first, last = (rows.num_rows * bound // parts for bound in (part, part + 1))
+        return rows.slice(first, last - first).rename_columns(schema.names).cast(schema)

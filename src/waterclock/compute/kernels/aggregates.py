@@ -1,9 +1,10 @@
 """Aggregates whose state is a handful of numbers that add up.
 
-Each aggregated column has accumulators: how many values are not null, and then either the limbs of
-their sum or how many are true. Several aggregates of one column share them. Beside all columns
-there is the number of rows. An accumulator is linear in the diffs, which is what makes it a diff
-column of an arrangement; every result below is a function of the accumulators alone.
+Each aggregated column has accumulators: how many values are not null, and then as they are needed
+the limbs of their sum, those of the sum of their squares, or how many are true. Several aggregates
+of one column share them. Beside all columns there is the number of rows. An accumulator is linear
+in the diffs, which is what makes it a diff column of an arrangement; every result below is a
+function of the accumulators alone.
 
 Sums of floats are not here: they depend on the order of addition, so a retraction would not take
 away what an insertion brought.
@@ -29,6 +30,7 @@ from waterclock.compute.kernels.limbs import (
     quotient,
     split,
 )
+from waterclock.compute.kernels.variance import squared, variance
 from waterclock.persist.rows import DIFF
 
 
@@ -41,6 +43,16 @@ class Function(Enum):
     AVG = "avg"
     BOOL_AND = "bool_and"
     BOOL_OR = "bool_or"
+    VAR_POP = "var_pop"
+    VAR_SAMP = "var_samp"
+    STDDEV_POP = "stddev_pop"
+    STDDEV_SAMP = "stddev_samp"
+
+
+_SUMMED = {Function.SUM, Function.AVG}
+_SPREAD = {Function.VAR_POP, Function.VAR_SAMP, Function.STDDEV_POP, Function.STDDEV_SAMP}
+_SAMPLE = {Function.VAR_SAMP, Function.STDDEV_SAMP}
+_ROOT = {Function.STDDEV_POP, Function.STDDEV_SAMP}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +61,8 @@ class Aggregate:
 
     Types: a count is int64. A sum of integers is int64; one of decimals is a decimal of the same
     scale. An average of integers is float64; one of decimals is a decimal of at least the same
-    scale. `bool_and` and `bool_or` are bool. `COUNT_ROWS` has no column.
+    scale. Variances and standard deviations, of integers or decimals, are float64. `bool_and` and
+    `bool_or` are bool. `COUNT_ROWS` has no column.
     """
 
     name: str
@@ -65,11 +78,13 @@ class Measure:
     column: str
     valid: str
     limbs: tuple[str, ...]
+    squares: tuple[str, ...]
     trues: str | None
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (self.valid, *self.limbs, *((self.trues,) if self.trues else ()))
+        trues = (self.trues,) if self.trues else ()
+        return (self.valid, *self.limbs, *self.squares, *trues)
 
     def contributions(self, array: pa.Array, diffs: Codes) -> list[Codes]:
         """What each row adds to each accumulator."""
@@ -77,8 +92,10 @@ class Measure:
         if array.null_count:
             valid = diffs * array.is_valid().to_numpy(zero_copy_only=False)
         parts = [valid]
-        if self.limbs:
-            parts += [limb * diffs for limb in split(array)]
+        limbs = split(array) if self.limbs else []
+        parts += [limb * diffs for limb in limbs]
+        if self.squares:
+            parts += [limb * diffs for limb in squared(limbs)]
         if self.trues:
             parts.append(diffs * array.fill_null(False).to_numpy(zero_copy_only=False))
         return parts
@@ -90,13 +107,14 @@ def measures(aggregates: Sequence[Aggregate], types: Mapping[str, pa.DataType]) 
     result = []
     for i, column in enumerate(columns):
         functions = {a.function for a in aggregates if a.column == column}
-        summed = functions & {Function.SUM, Function.AVG}
-        limbs = limb_count(types[column]) if summed else 0
+        spread = functions & _SPREAD
+        limbs = limb_count(types[column]) if spread or functions & _SUMMED else 0
         result.append(
             Measure(
                 column,
                 f"mz_acc_{i}_valid",
                 tuple(f"mz_acc_{i}_limb_{k}" for k in range(limbs)),
+                tuple(f"mz_acc_{i}_square_{k}" for k in range(2 * limbs if spread else 0)),
                 f"mz_acc_{i}_true" if functions & {Function.BOOL_AND, Function.BOOL_OR} else None,
             )
         )
@@ -152,6 +170,9 @@ def result(
         case Function.AVG:
             divisor = np.clip(valid, 1, MAX_ROWS)
             return _average(aggregate.type, kind, limbs, divisor, some)
+        case Function.VAR_POP | Function.VAR_SAMP | Function.STDDEV_POP | Function.STDDEV_SAMP:
+            squares = [totals[name] for name in measure.squares]
+            return _spread(aggregate, kind, limbs, squares, valid)
 
 
 def _sum(kind: pa.DataType, limbs: list[Codes], some: Mask) -> Result:
@@ -169,6 +190,18 @@ def _average(
         low, high, fits = quotient(limbs, divisor, kind.scale - of.scale, kind.precision)
         return _made(kind, (low.view(np.int64), high), some, fits)
     return _made(kind, ((as_float64(limbs) / divisor).view(np.int64),), some)
+
+
+def _spread(
+    aggregate: Aggregate, of: pa.DataType, limbs: list[Codes], squares: list[Codes], count: Codes
+) -> Result:
+    scale = of.scale if pa.types.is_decimal128(of) else 0
+    values, exists, possible = variance(
+        limbs, squares, count, scale, sample=aggregate.function in _SAMPLE
+    )
+    if aggregate.function in _ROOT:
+        values = np.sqrt(values)
+    return _made(aggregate.type, (values.view(np.int64),), exists, possible)
 
 
 def _counted(values: Codes) -> Result:

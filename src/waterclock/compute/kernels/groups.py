@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from waterclock.compute.kernels.codes import (
     Codes,
+    Mask,
     dense_rows,
     first_places,
     ordinals,
@@ -125,6 +126,24 @@ class Slots:
         steps = changes.copy()
         np.add.at(steps, self.starts[state_group], state)
         return self.running(steps)
+
+    def replacements(
+        self, there: Mask, values: Sequence[Codes | Mask]
+    ) -> tuple[Codes, Codes, Codes]:
+        """The changes of an output that has at most one row for each group.
+
+        `there` says in which slots it has one, `values` what it is made of. Where the row differs
+        from that of the slot before, the old one is retracted and the new one inserted. Gives for
+        each change the slot whose row it is about, the slot at which it happens, and the diff.
+        """
+        later = self.later
+        differs = there[later] != there[later - 1]
+        for value in values:
+            differs |= value[later] != value[later - 1]
+        later = later[differs]
+        old, new = later[there[later - 1]], later[there[later]]
+        diffs = np.repeat(np.array((-1, 1)), (len(old), len(new)))
+        return np.concatenate((old - 1, new)), np.concatenate((old, new)), diffs
 
     def running(self, steps: Codes) -> Codes:
         """The sum along each group's run. Sums may wrap on the way and come back exact."""

@@ -23,20 +23,13 @@ from enum import Enum
 import numpy as np
 import pyarrow as pa
 
-from waterclock.compute.kernels.codes import (
-    Codes,
-    Mask,
-    first_places,
-    flat,
-    numbers,
-    ordinals,
-    sums,
-)
+from waterclock.compute.kernels.codes import Codes, Mask, flat, numbers
 from waterclock.compute.kernels.cover import is_covered, lowest_cover
 from waterclock.compute.kernels.errors import NEGATIVE, NO_ERRORS, error_updates
 from waterclock.compute.kernels.groups import Groups, Slots, net_updates
 from waterclock.compute.kernels.keys import normalised
 from waterclock.compute.kernels.order import ranks
+from waterclock.compute.kernels.spans import Spans, spans_of
 from waterclock.compute.kernels.step import Step
 from waterclock.compute.kernels.trace import HASH, Trace
 from waterclock.persist.rows import DIFF, TIME
@@ -108,7 +101,7 @@ def minmax(spec: MinMaxSpec, delta: pa.Table, trace: Trace) -> Step:
     groups = Groups.of(delta, spec.keys)
     slots = Slots.of(groups.of_delta, groups.count, numbers(delta, TIME))
     entries = _entries(spec, delta, groups, slots, trace)
-    spans = _spans(entries, slots)
+    spans = spans_of(entries.group, entries.rank, entries.slot, entries.diff, slots)
     negative = spans.count < 0
     error = is_covered(spans.start[negative], spans.end[negative], slots.count)
     best = [_best(spans, extreme, entries.highest, slots.count) for _, extreme in spec.outputs]
@@ -155,33 +148,7 @@ def _entries(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Spans:
-    """Runs of slots during which a value of a group has one count, which is not 0."""
-
-    rank: Codes
-    start: Codes
-    end: Codes
-    count: Codes
-
-
-def _spans(entries: _Entries, slots: Slots) -> _Spans:
-    item, _ = ordinals(entries.group * (entries.highest + 1) + entries.rank)
-    place, distinct = ordinals(item * slots.count + entries.slot)
-    steps = sums(place, entries.diff, len(distinct))
-    of_item, start = np.divmod(distinct, slots.count)
-    fresh = np.diff(of_item, prepend=-1) != 0
-    first = np.flatnonzero(fresh)
-    total = np.cumsum(steps)
-    count = total - (total[first] - steps[first])[np.cumsum(fresh) - 1]
-    group_end = slots.ends[slots.group[start]]
-    end = np.where(np.append(fresh[1:], True), group_end, np.append(start[1:], 0))
-    rank = entries.rank[first_places(place, len(distinct))]
-    some = count != 0
-    return _Spans(rank[some], start[some], end[some], count[some])
-
-
-def _best(spans: _Spans, extreme: Extreme, highest: int, size: int) -> Codes:
+def _best(spans: Spans, extreme: Extreme, highest: int, size: int) -> Codes:
     """The rank of the extreme in each slot, 0 where only nulls are there or nothing is."""
     able = (spans.count > 0) & (spans.rank > 0)
     rank = spans.rank[able]
@@ -199,13 +166,7 @@ def _output(
     best: list[Codes],
     there: Mask,
 ) -> pa.Table:
-    later = slots.later
-    differs = there[later] != there[later - 1]
-    for rank in best:
-        differs |= rank[later] != rank[later - 1]
-    later = later[differs]
-    old, new = later[there[later - 1]], later[there[later]]
-    shown = np.concatenate((old - 1, new))
+    shown, slot, diffs = slots.replacements(there, best)
     group = pa.array(slots.group[shown])
     holder = np.zeros(entries.highest + 1, dtype=np.int64)
     holder[entries.rank] = np.arange(len(entries.rank))
@@ -216,8 +177,8 @@ def _output(
         [
             *(key.take(group) for key in groups.keys),
             *columns,
-            pa.array(slots.time[np.concatenate((old, new))]),
-            pa.array(np.repeat((-1, 1), (len(old), len(new))), pa.int64()),
+            pa.array(slots.time[slot]),
+            pa.array(diffs),
         ],
         schema=schema,
     )

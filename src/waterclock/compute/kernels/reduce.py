@@ -174,22 +174,15 @@ def _output(
     schema: pa.Schema, groups: Groups, slots: Slots, results: list[Result], there: Mask
 ) -> pa.Table:
     """Where the row before differs from the row after: the one retracted, the other inserted."""
-    later = slots.later
-    differs = there[later] != there[later - 1]
-    for found in results:
-        differs |= found.valid[later] != found.valid[later - 1]
-        for word in found.words:
-            differs |= word[later] != word[later - 1]
-    later = later[differs]
-    old, new = later[there[later - 1]], later[there[later]]
-    shown = np.concatenate((old - 1, new))
+    words = [word for found in results for word in found.words]
+    shown, slot, diffs = slots.replacements(there, [*(found.valid for found in results), *words])
     group = pa.array(slots.group[shown])
     return pa.Table.from_arrays(
         [
             *(key.take(group) for key in groups.keys),
             *(found.array(shown) for found in results),
-            pa.array(slots.time[np.concatenate((old, new))]),
-            pa.array(np.repeat((-1, 1), (len(old), len(new))), pa.int64()),
+            pa.array(slots.time[slot]),
+            pa.array(diffs),
         ],
         schema=schema,
     )

@@ -43,6 +43,10 @@ class Trace(Protocol):
         """
         ...
 
+    def lookup_range(self, low: int, high: int) -> pa.Table:
+        """All stored updates whose key hash is at least `low` and below `high`, in any order."""
+        ...
+
 
 def row_names(table: pa.Table | pa.Schema) -> list[str]:
     """The columns of the row: neither hash nor time nor `mz_diff`."""
@@ -96,6 +100,13 @@ class MemoryTrace:
             starts = np.searchsorted(stored, wanted, side="left")
             lengths = np.searchsorted(stored, wanted, side="right") - starts
             found.append(table.take(pa.array(spread(starts, lengths))))
+        return pa.concat_tables(found)
+
+    def lookup_range(self, low: int, high: int) -> pa.Table:
+        found = [self._schema.empty_table()]
+        for stored, table in self._runs:
+            start, stop = np.searchsorted(stored, np.array([low, high], dtype=np.uint64))
+            found.append(table.slice(start, stop - start))
         return pa.concat_tables(found)
 
     def _added_up(self, table: pa.Table) -> pa.Table:

@@ -4,11 +4,16 @@ The condition's equalities between the two sides become the join's keys and the 
 it. With that:
 
 - semi: each left row joined with the distinct keys of the right side; if there is a residual
-  condition, with the distinct left
-  rows that found a partner. Its multiplicities are the left side's.
+  condition, with the distinct left rows that found a partner; and with the right side itself if
+  no two of its rows have the same key (`uniqueness`). Its multiplicities are the left side's.
 - anti: the left side minus the semi join.
 - outer: the inner join, and the anti join's rows padded with nulls.
 - existence: the semi join's rows marked true, and the anti join's marked false.
+- single, for correlated subqueries used as values: for each combination of the left columns that
+  the condition reads, its right rows, at most one (`Single`); each left row with that, or nulls.
+
+Conditions of NOT IN have their own way (`not_in`). Subqueries in a condition become columns of the
+left side first (`subqueries`).
 
 A side that is used several times is one node with several readers: its state is shared.
 """
@@ -19,19 +24,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from waterclock.compute.catalyst.now import mentions_now
 from waterclock.compute.catalyst.trees import Expression, Logical
 from waterclock.compute.errors import NotMaintainable
+from waterclock.compute.plan import not_in, subqueries, temporal
 from waterclock.compute.plan.linear import Linears, attributes_of
 from waterclock.compute.plan.nodes import (
     Attributes,
     Distinct,
     Equal,
-    Filter,
     Join,
     Negate,
     Node,
+    Single,
     Union,
 )
+from waterclock.compute.plan.uniqueness import is_unique
 
 if TYPE_CHECKING:
     from waterclock.compute.plan.translate import Translation
@@ -41,115 +49,171 @@ _TRUE, _FALSE = True, False
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """The two sides with their key columns computed, and what the keys do not say."""
+    """The two sides of a join: as they are, and with the columns that are compared."""
 
     left: Node
     right: Node
     keyed_left: Node
     keyed_right: Node
     on: tuple[Equal, ...]
-    residual: Expression | None
+    """Columns that must be equal."""
+    unsure: tuple[Equal, ...]
+    """Columns that must be equal unless one is null."""
+    has_residual: bool
+    """Whether there is more to the condition than equalities."""
+    pairs: Node
+    """The inner join: all pairs for which the condition holds, apart from what is unsure."""
 
-
-def crossed(left: Node, right: Node) -> Node:
-    """All pairs."""
-    return Join(left, right, ())
+    @property
+    def turned(self) -> _Sides:
+        """The same join seen from the other side."""
+        return _Sides(
+            self.right,
+            self.left,
+            self.keyed_right,
+            self.keyed_left,
+            tuple(Equal(e.right, e.left, e.null_safe) for e in self.on),
+            tuple(Equal(e.right, e.left) for e in self.unsure),
+            self.has_residual,
+            self.pairs,
+        )
 
 
 def lowered(translation: Translation, plan: Logical) -> Node:
     """A Catalyst join in our nodes."""
+    linears = translation.linears
     left, right = (translation.translate(child) for child in plan.children)
     condition = plan.java.condition()
     conjuncts = Expression(condition.get()).conjuncts() if condition.isDefined() else []
-    linears = translation.linears
-    sides = _split(linears, left, right, conjuncts)
+    left, conjuncts = subqueries.lifted(translation, left, conjuncts)
     output = attributes_of(plan.output)
     kind: str = plan.java.joinType().toString()
+    if kind == "LeftSingle":
+        joined = _single(linears, left, right, conjuncts, _widened(left, right, output))
+    else:
+        asks = kind in ("LeftSemi", "LeftAnti") or kind.startswith("ExistenceJoin")
+        sides = _split(linears, left, right, conjuncts, null_aware=asks)
+        joined = _joined(linears, sides, kind, output)
+    return linears.pick(joined, output)
+
+
+def _joined(linears: Linears, sides: _Sides, kind: str, output: Attributes) -> Node:
+    """The join, perhaps with more columns than those of the output."""
+    wide = _widened(sides.left, sides.right, output)
     match kind:
         case "Inner" | "Cross":
-            return linears.pick(_inner(linears, sides), output)
+            return sides.pairs
         case "LeftSemi":
             return _semi(linears, sides)
         case "LeftAnti":
-            return _minus(left, _semi(linears, sides))
+            return _anti(linears, sides)
         case "LeftOuter":
-            return _outer(linears, sides, output, keep_left=True, keep_right=False)
+            return _outer(linears, sides, wide, keep_left=True, keep_right=False)
         case "RightOuter":
-            return _outer(linears, sides, output, keep_left=False, keep_right=True)
+            return _outer(linears, sides, wide, keep_left=False, keep_right=True)
         case "FullOuter":
-            return _outer(linears, sides, output, keep_left=True, keep_right=True)
+            return _outer(linears, sides, wide, keep_left=True, keep_right=True)
         case _ if kind.startswith("ExistenceJoin"):
-            return _existence(linears, sides, output)
+            return _existence(linears, sides, (*sides.left.output, output[-1]))
         case _:
-            raise NotMaintainable(f"a view can not be maintained over a {kind} join yet")
+            raise NotMaintainable(f"a view can not be maintained over a {kind} join")
 
 
-def _split(linears: Linears, left: Node, right: Node, conjuncts: Sequence[Expression]) -> _Sides:
-    left_ids = {a.id for a in left.output}
-    right_ids = {a.id for a in right.output}
-    left_keys: list[Expression] = []
-    right_keys: list[Expression] = []
-    null_safe: list[bool] = []
+def _widened(left: Node, right: Node, output: Attributes) -> Attributes:
+    """The columns of both sides, as far as they are in the output as the output has them."""
+    known = {attribute.id: attribute for attribute in output}
+    return tuple(known.get(a.id, a) for a in (*left.output, *right.output))
+
+
+def _split(
+    linears: Linears,
+    left: Node,
+    right: Node,
+    conjuncts: Sequence[Expression],
+    *,
+    null_aware: bool = False,
+) -> _Sides:
+    """The sides of a join with these conditions; `null_aware` keeps those of NOT IN apart."""
+    pairs: list[_Pair] = []
     residual: list[Expression] = []
+    unsure: list[_Pair] = []
     for conjunct in conjuncts:
-        if conjunct.kind not in ("EqualTo", "EqualNullSafe"):
+        pair = _equality(linears, left, right, conjunct)
+        if pair is None:
             residual.append(conjunct)
-            continue
-        one, other = conjunct.children
-        reads, other_reads = one.references(), other.references()
-        if reads and other_reads and reads <= right_ids and other_reads <= left_ids:
-            one, other, reads, other_reads = other, one, other_reads, reads
-        if reads and other_reads and reads <= left_ids and other_reads <= right_ids:
-            left_keys.append(one)
-            right_keys.append(other)
-            null_safe.append(conjunct.kind == "EqualNullSafe")
         else:
-            residual.append(conjunct)
-    keyed_left, left_places = linears.with_columns(left, left_keys)
-    keyed_right, right_places = linears.with_columns(right, right_keys)
-    pairs = zip(left_places, right_places, null_safe, strict=True)
-    on = tuple(Equal(*pair) for pair in pairs)
-    return _Sides(left, right, keyed_left, keyed_right, on, linears.builder.all_of(residual))
+            (unsure if pair.condition.kind == "Or" else pairs).append(pair)
+    if residual or not null_aware or len(unsure) > not_in.MOST:
+        residual += [pair.condition for pair in unsure]
+        unsure = []
+    every = [*pairs, *unsure]
+    keyed_left, left_places = linears.with_columns(left, [pair.left for pair in every])
+    keyed_right, right_places = linears.with_columns(right, [pair.right for pair in every])
+    equal = [
+        Equal(i, j, pair.condition.kind == "EqualNullSafe")
+        for i, j, pair in zip(left_places, right_places, every, strict=True)
+    ]
+    on, rest = tuple(equal[: len(pairs)]), tuple(equal[len(pairs) :])
+    found: Node = Join(keyed_left, keyed_right, on)
+    condition = linears.builder.all_of(residual)
+    if condition is not None:
+        found = temporal.filtered(linears, found, condition)
+    return _Sides(left, right, keyed_left, keyed_right, on, rest, bool(residual), found)
 
 
-def _inner(linears: Linears, sides: _Sides) -> Node:
-    joined: Node = Join(sides.keyed_left, sides.keyed_right, sides.on)
-    if sides.residual is not None:
-        joined = linears.step(joined, Filter(sides.residual))
-    return joined
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A condition that the two sides' keys are equal. An `Or` also holds if that is unknown."""
+
+    left: Expression
+    right: Expression
+    condition: Expression
+
+
+def _equality(linears: Linears, left: Node, right: Node, conjunct: Expression) -> _Pair | None:
+    equality = not_in.null_aware(conjunct) or conjunct
+    is_equality = equality.kind in ("EqualTo", "EqualNullSafe")
+    if not is_equality or mentions_now(linears.builder, conjunct):
+        return None
+    left_ids, right_ids = ({a.id for a in side.output} for side in (left, right))
+    one, other = equality.children
+    reads, other_reads = one.references(), other.references()
+    if not reads or not other_reads:
+        return None
+    if reads <= left_ids and other_reads <= right_ids:
+        return _Pair(one, other, conjunct)
+    if reads <= right_ids and other_reads <= left_ids:
+        return _Pair(other, one, conjunct)
+    return None
+
+
+def _anti(linears: Linears, sides: _Sides) -> Node:
+    if not sides.unsure:
+        return _minus(sides.left, _semi(linears, sides))
+    rows = not_in.without_partner(
+        linears, sides.keyed_left, sides.keyed_right, sides.on, sides.unsure
+    )
+    return linears.pick(rows, sides.left.output)
 
 
 def _semi(linears: Linears, sides: _Sides) -> Node:
-    if sides.residual is not None or not sides.on:
-        partnered = linears.pick(_inner(linears, sides), sides.left.output)
+    if sides.unsure:
+        return _minus(sides.left, _anti(linears, sides))
+    partnered = linears.pick(sides.pairs, sides.left.output)
+    keys = {sides.keyed_right.output[equal.right].id for equal in sides.on}
+    if is_unique(sides.keyed_right, keys):
+        return partnered
+    if sides.has_residual or not sides.on:
         return _among(linears, sides.left, Distinct(partnered))
-    return _with_keys(linears, sides, sides.keyed_left, sides.keyed_right, sides.left.output)
+    return _with_keys(linears, sides)
 
 
-def _semi_right(linears: Linears, sides: _Sides) -> Node:
-    """The right rows that have a partner on the left."""
-    if sides.residual is not None or not sides.on:
-        partnered = linears.pick(_inner(linears, sides), sides.right.output)
-        return _among(linears, sides.right, Distinct(partnered))
-    flipped = _Sides(
-        sides.right,
-        sides.left,
-        sides.keyed_right,
-        sides.keyed_left,
-        tuple(Equal(e.right, e.left, e.null_safe) for e in sides.on),
-        None,
-    )
-    return _semi(linears, flipped)
-
-
-def _with_keys(
-    linears: Linears, sides: _Sides, left: Node, right: Node, output: Attributes
-) -> Node:
+def _with_keys(linears: Linears, sides: _Sides) -> Node:
     """The left rows whose key occurs on the right."""
-    keys = tuple(right.output[e.right] for e in sides.on)
-    distinct = linears.copied(Distinct(linears.pick(right, keys)))
+    keys = tuple(sides.keyed_right.output[e.right] for e in sides.on)
+    distinct = linears.copied(Distinct(linears.pick(sides.keyed_right, keys)))
     on = tuple(Equal(e.left, place, e.null_safe) for place, e in enumerate(sides.on))
-    return linears.pick(Join(left, distinct, on), output)
+    return linears.pick(Join(sides.keyed_left, distinct, on), sides.left.output)
 
 
 def _among(linears: Linears, rows: Node, distinct: Node) -> Node:
@@ -168,7 +232,7 @@ def _outer(
 ) -> Node:
     parts = [
         linears.computed(
-            _inner(linears, sides),
+            sides.pairs,
             [linears.reference(a) for a in (*sides.left.output, *sides.right.output)],
             output,
         )
@@ -176,26 +240,61 @@ def _outer(
     width = len(sides.left.output)
     if keep_left:
         alone = _minus(sides.left, _semi(linears, sides))
-        columns = [linears.reference(a) for a in sides.left.output]
-        columns += [_null(linears, a.type) for a in output[width:]]
-        parts.append(linears.computed(alone, columns, output))
+        parts.append(_padded(linears, alone, output, before=0))
     if keep_right:
-        alone = _minus(sides.right, _semi_right(linears, sides))
-        columns = [_null(linears, a.type) for a in output[:width]]
-        columns += [linears.reference(a) for a in sides.right.output]
-        parts.append(linears.computed(alone, columns, output))
+        alone = _minus(sides.right, _semi(linears, sides.turned))
+        parts.append(_padded(linears, alone, output, before=width))
     return Union(tuple(parts), output)
 
 
+def _padded(linears: Linears, rows: Node, output: Attributes, *, before: int) -> Node:
+    """The rows with nulls for so many columns before them, and for those that follow."""
+    after = before + len(rows.output)
+    columns = [linears.reference(a) for a in rows.output]
+    nulls = [linears.builder.literal(None, a.type) for a in output]
+    return linears.computed(rows, [*nulls[:before], *columns, *nulls[after:]], output)
+
+
+def _single(
+    linears: Linears, left: Node, right: Node, conjuncts: Sequence[Expression], output: Attributes
+) -> Node:
+    """Each left row with its right row, or nulls; several right rows are an error."""
+    reads = {number for conjunct in conjuncts for number in conjunct.references()}
+    asked = tuple(a for a in left.output if a.id in reads)
+    if not asked:
+        only = linears.builder.all_of(conjuncts)
+        rows = right if only is None else temporal.filtered(linears, right, only)
+        return Join(left, Single(rows, ()), ())
+    asking = linears.copied(Distinct(linears.pick(left, asked)))
+    copies = {a.id: linears.reference(c) for a, c in zip(asked, asking.output, strict=True)}
+
+    def copied(expression: Expression) -> Expression | None:
+        if expression.kind != "AttributeReference":
+            return None
+        return copies.get(expression.expr_id)
+
+    condition = [linears.builder.rewrite(conjunct, copied) for conjunct in conjuncts]
+    found = _split(linears, asking, right, condition).pairs
+    found = linears.pick(found, (*asking.output, *right.output))
+    place = {a.id: i for i, a in enumerate(left.output)}
+    on = tuple(Equal(place[a.id], i, null_safe=True) for i, a in enumerate(asked))
+    joined = Join(left, Single(found, tuple(range(len(asked)))), on)
+    columns = [linears.reference(a) for a in (*left.output, *right.output)]
+    alone = _minus(left, linears.pick(joined, left.output))
+    parts = linears.computed(joined, columns, output), _padded(linears, alone, output, before=0)
+    return Union(parts, output)
+
+
 def _existence(linears: Linears, sides: _Sides, output: Attributes) -> Node:
-    semi = _semi(linears, sides)
+    if sides.unsure:
+        anti = _anti(linears, sides)
+        semi = _minus(sides.left, anti)
+    else:
+        semi = _semi(linears, sides)
+        anti = _minus(sides.left, semi)
     parts = []
-    for rows, found in ((semi, _TRUE), (_minus(sides.left, semi), _FALSE)):
+    for rows, found in ((semi, _TRUE), (anti, _FALSE)):
         columns = [linears.reference(a) for a in sides.left.output]
         columns.append(linears.builder.literal(found, output[-1].type))
         parts.append(linears.computed(rows, columns, output))
     return Union(tuple(parts), output)
-
-
-def _null(linears: Linears, type_json: str) -> Expression:
-    return linears.builder.literal(None, type_json)

@@ -5,9 +5,11 @@ Adjacent steps become one `Linear`, so that Catalyst compiles a whole run at onc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from waterclock.compute.catalyst.trees import Builder, Expression
+from waterclock.compute.errors import NotMaintainable
 from waterclock.compute.plan.nodes import (
     Attribute,
     Attributes,
@@ -19,10 +21,27 @@ from waterclock.compute.plan.nodes import (
     Step,
 )
 
+_COLLATION = re.compile(r'"string collate (\w+)"|"__COLLATIONS":\{"[^"]*":"(?:\w+\.)?(\w+)"')
+
 
 def attributes_of(columns: Iterable[Expression]) -> Attributes:
-    """The output columns that named expressions make."""
-    return tuple(Attribute(c.expr_id, c.name, c.type_json, c.nullable) for c in columns)
+    """The output columns that named expressions make.
+
+    Strings are compared by their bytes wherever rows are related to one another, so a column with
+    a collation that says otherwise is `NotMaintainable`.
+    """
+    return tuple(Attribute(c.expr_id, c.name, _type(c), c.nullable) for c in columns)
+
+
+def _type(column: Expression) -> str:
+    text = column.type_json
+    collation = _COLLATION.search(text)
+    if collation is not None:
+        raise NotMaintainable(
+            f"a view can not be maintained over strings with collation {max(collation.groups(''))}",
+            hint="Compare lower(...) of the strings, or another form of them, by its bytes.",
+        )
+    return text
 
 
 class Linears:

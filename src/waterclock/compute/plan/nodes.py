@@ -112,6 +112,10 @@ class Function(StrEnum):
     AVG = "avg"
     MIN = "min"
     MAX = "max"
+    VAR_POP = "var_pop"
+    VAR_SAMP = "var_samp"
+    STDDEV_POP = "stddev_pop"
+    STDDEV_SAMP = "stddev_samp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +149,32 @@ class Distinct:
 
 
 @dataclass(frozen=True, slots=True)
+class Threshold:
+    """Each row as often as it is there, and not at all while its multiplicity is negative."""
+
+    input: Node
+
+    @property
+    def output(self) -> Attributes:
+        return self.input.output
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """The one row of each group; a group of several rows is an error as long as it has them.
+
+    Without keys there is always a row: of nulls, while the input has none.
+    """
+
+    input: Node
+    keys: tuple[int, ...]
+
+    @property
+    def output(self) -> Attributes:
+        return self.input.output
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """A column, by position, to order by."""
 
@@ -169,6 +199,26 @@ class TopK:
 
 
 @dataclass(frozen=True, slots=True)
+class Bound:
+    """A column of milliseconds, by position, that the time is compared with."""
+
+    column: int
+    inclusive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Temporal:
+    """At each time the rows whose lower bounds it has reached and whose upper ones it has not
+    passed. A null bound is never reached. The output is the first columns of the input.
+    """
+
+    input: Node
+    lower: tuple[Bound, ...]
+    upper: tuple[Bound, ...]
+    output: Attributes
+
+
+@dataclass(frozen=True, slots=True)
 class Union:
     """All rows of all inputs, by position."""
 
@@ -188,20 +238,55 @@ class Negate:
 
 
 @dataclass(frozen=True, slots=True)
-class Regroup:
-    """Anything else that is a function of a group: a Catalyst node evaluated on each group anew.
+class Arrange:
+    """Keeps its input's rows, filed under some columns, to be looked up. Gives nothing itself."""
 
-    `reason` says why no kernel does it, for EXPLAIN.
+    input: Node
+    keys: tuple[int, ...]
+
+    @property
+    def output(self) -> Attributes:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Catalyst's window functions that share an order, each named, over the rows of a group."""
+
+    columns: tuple[Expression, ...]
+    order: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Regroup:
+    """Anything else that is a function of a group: evaluated on each group anew.
+
+    The input's columns, then those of the windows, for every row of the group, or for one of them
+    if the windows are the same for all (`whole`). `reason` says why no kernel does it, for EXPLAIN.
     """
 
     input: Node
     keys: tuple[int, ...]
-    operation: Logical
+    windows: tuple[Windows, ...]
+    whole: bool
     reason: str
     output: Attributes
 
 
-Node = Get | Constant | Linear | Join | Reduce | Distinct | TopK | Union | Negate | Regroup
+Node = (
+    Get
+    | Constant
+    | Linear
+    | Join
+    | Reduce
+    | Distinct
+    | Threshold
+    | Single
+    | TopK
+    | Temporal
+    | Union
+    | Negate
+    | Regroup | Arrange)
 
 
 def inputs_of(node: Node) -> tuple[Node, ...]:

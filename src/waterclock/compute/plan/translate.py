@@ -3,27 +3,35 @@
 Catalyst has already resolved, typed, decorrelated, pushed down and pruned. What is left is a tree
 of a dozen kinds of nodes. Those that treat each row alone become `Linear`; the others become our
 nodes, and what we have no node for is lowered: outer, semi and anti joins to inner ones (`joins`),
-aggregates to reductions (`aggregates`).
+aggregates to reductions (`aggregates`), subqueries to joins with their one row (`subqueries`),
+numbered rows to the first of each group (`ranking`), and differences of multisets to what they are
+(`multisets`).
 
 Sorting alone means nothing to a collection and vanishes; with a limit it is a `TopK`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from waterclock.compute.catalyst.trees import Builder, Expression, Logical, items
 from waterclock.compute.errors import NotMaintainable
-from waterclock.compute.plan import aggregates, joins
+from waterclock.compute.plan import (
+    aggregates,
+    joins,
+    multisets,
+    ranking,
+    regroup,
+    subqueries,
+    temporal,
+)
 from waterclock.compute.plan.linear import Linears, attributes_of
 from waterclock.compute.plan.nodes import (
     Constant,
-    Filter,
     Generate,
     Get,
     Node,
-    Order,
     Project,
-    Regroup,
-    TopK,
     Union,
 )
 from waterclock.compute.relations import Relations
@@ -38,6 +46,7 @@ class Translation:
 
     def translate(self, plan: Logical) -> Node:
         """The view's plan; `NotMaintainable` names what it can not be made of."""
+        temporal.refuse_elsewhere(self.linears, plan)
         match plan.kind:
             case "Project":
                 return self._project(plan)
@@ -51,10 +60,10 @@ class Translation:
                 return aggregates.lowered(self, plan)
             case "Window":
                 return self._window(plan)
-            case "WindowGroupLimit":  # prunes what the filter above it removes anyway
+            case "WindowGroupLimit" | "LocalLimit":  # prunes what is removed above it anyway
                 return self.translate(plan.children[0])
-            case "GlobalLimit" | "LocalLimit" | "Offset":
-                return self._top(plan)
+            case "GlobalLimit" | "Offset":
+                return ranking.limited(self, plan)
             case "Sort" | "RepartitionByExpression" | "Repartition" | "RebalancePartitions":
                 return self.translate(plan.children[0])
             case "Union":
@@ -68,50 +77,41 @@ class Translation:
             case unknown:
                 raise NotMaintainable(f"a view can not be maintained over {_named(unknown)}")
 
-    def _project(self, plan: Logical) -> Node:
-        return self._projected(self.translate(plan.children[0]), plan)
-
-    def _projected(self, below: Node, project: Logical) -> Node:
+    def projected(self, below: Node, project: Logical) -> Node:
+        """The columns of a Catalyst projection over a node that has what it reads."""
         columns = [Expression(c) for c in project.field("projectList")]
-        below, columns = self._lifted(below, columns)
+        below, columns = subqueries.lifted(self, below, columns)
         return self.linears.step(below, Project(tuple(columns)))
 
-    def _filter(self, plan: Logical) -> Node:
+    def _project(self, plan: Logical) -> Node:
+        [child] = plan.children
+        if child.kind != "Filter":
+            return self.projected(self.translate(child), plan)
+        columns = [Expression(c) for c in plan.field("projectList")]
+        needed = {number for column in columns for number in column.references()}
+        return self.projected(self._filter(child, needed), plan)
+
+    def _filter(self, plan: Logical, needed: Set[int] | None = None) -> Node:
+        """A filter; `needed` has the ids of the columns that are read above, if it is known."""
+        top = ranking.try_filtered(self, plan, needed)
+        if top is not None:
+            return top
         below = self.translate(plan.children[0])
-        lifted, [condition] = self._lifted(below, [Expression(plan.java.condition())])
-        filtered = self.linears.step(lifted, Filter(condition))
+        lifted, [condition] = subqueries.lifted(self, below, [Expression(plan.java.condition())])
+        filtered = temporal.filtered(self.linears, lifted, condition)
         return self.linears.pick(filtered, below.output)
 
     def _generate(self, plan: Logical) -> Node:
+        difference = multisets.try_difference(self, plan)
+        if difference is not None:
+            return difference
+        if any(e.kind == "ScalarSubquery" for e in Expression(plan.java.generator()).walk()):
+            raise NotMaintainable(
+                "a view can not be maintained over rows generated from a subquery",
+                hint="Join with the subquery, and generate from its column.",
+            )
         below = self.translate(plan.children[0])
         return self.linears.generate(below, Generate(plan), attributes_of(plan.output))
-
-    def _lifted(self, below: Node, uses: list[Expression]) -> tuple[Node, list[Expression]]:
-        """Scalar subqueries in the expressions, as columns joined to every row below."""
-        for use in uses:
-            for found in use.walk():
-                if found.kind == "ScalarSubquery":
-                    return self._lifted(*self._lift(below, uses, found))
-        return below, uses
-
-    def _lift(
-        self, below: Node, uses: list[Expression], subquery: Expression
-    ) -> tuple[Node, list[Expression]]:
-        plan = Logical(subquery.java.plan())
-        if not _gives_one_row(plan):
-            raise NotMaintainable(
-                "a view can not be maintained over a scalar subquery without an aggregate yet",
-                hint="Put the subquery's column into an aggregate such as max().",
-            )
-        value = self.translate(plan)
-        joined = joins.crossed(below, value)
-        column = self.linears.reference(value.output[0])
-
-        def replace(expression: Expression) -> Expression | None:
-            same = expression.kind == "ScalarSubquery" and expression.expr_id == subquery.expr_id
-            return column if same else None
-
-        return joined, [self.linears.builder.rewrite(use, replace) for use in uses]
 
     def _union(self, plan: Logical) -> Node:
         output = attributes_of(plan.output)
@@ -121,65 +121,30 @@ class Translation:
     def _expand(self, plan: Logical) -> Node:
         below = self.translate(plan.children[0])
         output = attributes_of(plan.output)
-        branches = []
-        for projection in plan.field("projections"):
-            columns = [Expression(column) for column in items(projection)]
-            branches.append(self.linears.computed(below, columns, output))
+        rows = [[Expression(c) for c in items(p)] for p in plan.field("projections")]
+        below, columns = subqueries.lifted(self, below, [c for row in rows for c in row])
+        width = len(output)
+        branches = [
+            self.linears.computed(below, columns[start : start + width], output)
+            for start in range(0, len(columns), width)
+        ]
         return Union(tuple(branches), output)
 
     def _window(self, plan: Logical) -> Node:
-        below = self.translate(plan.children[0])
-        partition = [Expression(e) for e in plan.field("partitionSpec")]
-        keyed, keys = self.linears.with_columns(below, partition)
-        output = keyed.output + attributes_of(plan.output)[len(below.output) :]
-        window = Regroup(keyed, keys, plan, "window functions look at the whole group", output)
-        return self.linears.pick(window, attributes_of(plan.output))
-
-    def _top(self, plan: Logical) -> Node:
-        limit: int | None = None
-        offset = 0
-        node = plan
-        while node.kind in ("GlobalLimit", "LocalLimit", "Offset"):
-            if node.kind == "GlobalLimit":
-                limit = _constant(Expression(node.java.limitExpr()))
-            elif node.kind == "Offset":
-                offset = _constant(Expression(node.java.offsetExpr()))
-            elif limit is None:
-                limit = _constant(Expression(node.java.limitExpr()))
-            node = node.children[0]
-        above: list[Logical] = []
-        while node.kind == "Project":  # computes columns of the rows that are chosen below it
-            above.append(node)
-            node = node.children[0]
-        orders = node.field("order") if node.kind == "Sort" else []
-        below = self.translate(node)
-        keyed, places = self.linears.with_columns(below, [Expression(o.child()) for o in orders])
-        order = tuple(
-            Order(
-                place,
-                o.direction().toString() == "Descending",
-                o.nullOrdering().toString() == "NullsFirst",
-            )
-            for place, o in zip(places, orders, strict=True)
+        """Windows over one partitioning, together: each group is looked at once for all."""
+        windows = [plan]
+        while (below := windows[0].children[0]).kind == "Window" and _same_groups(below, plan):
+            windows.insert(0, below)
+        return regroup.windowed(
+            self.linears, ranking.pruned(self, below), windows, attributes_of(plan.output)
         )
-        top = self.linears.pick(TopK(keyed, (), order, limit, offset), below.output)
-        for project in reversed(above):
-            top = self._projected(top, project)
-        return top
 
 
-def _gives_one_row(plan: Logical) -> bool:
-    """Whether the plan has exactly one row whatever its inputs hold."""
-    while plan.kind == "Project":
-        plan = plan.children[0]
-    if plan.kind == "OneRowRelation":
-        return True
-    return plan.kind == "Aggregate" and not plan.field("groupingExpressions")
-
-
-def _constant(expression: Expression) -> int:
-    value: int = expression.java.eval(None)
-    return value
+def _same_groups(one: Logical, other: Logical) -> bool:
+    ours, theirs = one.field("partitionSpec"), other.field("partitionSpec")
+    return len(ours) == len(theirs) and all(
+        a.semanticEquals(b) for a, b in zip(ours, theirs, strict=True)
+    )
 
 
 def _named(kind: str) -> str:

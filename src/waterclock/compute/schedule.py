@@ -1,0 +1,254 @@
+"""Which views advance together, when, and in which thread.
+
+Groups of views advance in threads of their own, so that one that takes long does not hold others
+back. Two groups that read the same and are equally far are put together, because one job for both
+costs little more than a job for one; planning the job takes a moment, in which both stand still. A
+group whose step fails, or takes long, is taken apart, and its views stay alone for a while: whoever
+is to blame then only keeps itself waiting. A step that failed is tried again after a rest.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Protocol
+
+from waterclock.compute.arrangement.arrangement import Arrangement
+from waterclock.compute.maintained import Group, View
+from waterclock.model.ids import GlobalId
+
+_LOG = logging.getLogger(__name__)
+_THREADS = 4
+_RETRY_S = 1.0
+"""How long a view rests after a step that failed."""
+REGROUP_S = 2.0
+"""How often it is looked for groups that can be put together."""
+_ALONE_S = 60.0
+"""How long a view that was split off stays alone."""
+_SLOW_S = 5.0
+"""A group whose step takes longer than this is taken apart."""
+_LARGEST_GROUP = 16
+
+
+class Grouping(Protocol):
+    """Makes a group: plans the job for some views that are all at `upper`.
+
+    Arrangements that are open already are taken over.
+    """
+
+    def __call__(
+        self,
+        views: Sequence[View],
+        upper: int,
+        *,
+        begun: bool,
+        opened: Mapping[str, Arrangement] | None = None,
+    ) -> Group: ...
+
+
+class Running:
+    """A group of views, and what is known of how it is doing."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.step: Future[bool] | None = None
+        self.problem: str | None = None
+        self.rest_until = 0.0
+        self.released = -math.inf
+        self.alone_until = 0.0
+        """Not to be put together with others before this time."""
+
+    @property
+    def is_idle(self) -> bool:
+        return self.step is None or self.step.done()
+
+
+class Schedule:
+    """All groups of one server. Thread-safe."""
+
+    def __init__(
+        self, grouping: Grouping, retire: Callable[[View], None], *, release_s: float
+    ) -> None:
+        """`retire` is told of a view that will never change again."""
+        self._grouping = grouping
+        self._retire = retire
+        self._release_s = release_s
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="waterclock-view")
+        self._lock = threading.Lock()
+        self._running: dict[GlobalId, Running] = {}
+        self._looked = time.monotonic()
+
+    def add(self, view: View, upper: int, *, begun: bool) -> Group:
+        """Let a view advance from now on, at first alone."""
+        group = self._grouping([view], upper, begun=begun)
+        with self._lock:
+            self._running[view.name] = Running(group)
+        return group
+
+    def remove(self, name: GlobalId) -> View | None:
+        """Step the view no more; those it was grouped with go on without it. None if unknown."""
+        running = self._seized(name)
+        if running is None:
+            return None
+        with self._lock:
+            del self._running[name]
+        [view] = [each for each in running.group.views if each.name == name]
+        rest = [each for each in running.group.views if each is not view]
+        if rest:
+            self._replace([running], rest)
+        running.group.dataflow.close()
+        return view
+
+    def of(self, name: GlobalId) -> Running:
+        """The group that the view is in, and how it is doing."""
+        return self._running[name]
+
+    @property
+    def groups(self) -> list[set[GlobalId]]:
+        """Which views are maintained together."""
+        with self._lock:
+            return [{v.name for v in each.group.views} for each in self._distinct()]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no view is being stepped, or moved to another group."""
+        with self._lock:
+            return all(running.is_idle for running in self._running.values())
+
+    def tick(self, patience_s: float | None) -> bool:
+        """Let every group that is not busy go on; see `Compute.tick`."""
+        now = time.monotonic()
+        begun = []
+        with self._lock:
+            for running in self._distinct():
+                if running.is_idle and running.rest_until <= now:
+                    running.step = self._threads.submit(self._advance, running)
+                    begun.append(running.step)
+        done, _ = wait(begun, patience_s)
+        self._consider_grouping()
+        return any(step.result() for step in done)
+
+    def close(self) -> None:
+        """Finish the steps that are going on, and begin no more."""
+        self._threads.shutdown()
+        for running in self._distinct():
+            running.group.dataflow.close()
+
+    def _distinct(self) -> list[Running]:
+        return list(dict.fromkeys(self._running.values()))
+
+    # Steps
+
+    def _advance(self, running: Running) -> bool:
+        group = running.group
+        began = time.monotonic()
+        try:
+            if group.must_part():
+                self._part(running)
+                return True
+            got_on = group.advance()
+            now = time.monotonic()
+            if got_on and now - running.released >= self._release_s:
+                running.released = now
+                group.release_inputs()
+            if group.is_finished and got_on:
+                [view] = group.views
+                self._retire(view)
+        except Exception as error:
+            _LOG.exception("a step of %s failed", ", ".join(str(v.name) for v in group.views))
+            running.problem = str(error)
+            running.rest_until = time.monotonic() + _RETRY_S
+            if len(group.views) > 1:
+                self._part(running)
+            return False
+        running.problem = None
+        if len(group.views) > 1 and now - began > _SLOW_S:
+            self._part(running)
+        return got_on
+
+    # Groups
+
+    def _seized(self, name: GlobalId) -> Running | None:
+        """The view's group once nobody steps it, and so that nobody will any more."""
+        while True:
+            with self._lock:
+                running = self._running.get(name)
+                if running is None:
+                    return None
+                if running.step is None or running.step.done():
+                    running.step = Future()
+                    return running
+                step = running.step
+            wait([step])
+
+    def _replace(self, old: Sequence[Running], views: Sequence[View]) -> Running:
+        """Put views of some groups, all equally far and at rest, into a new group of their own."""
+        upper = old[0].group.upper
+        opened = {n: a for each in old for n, a in each.group.dataflow.arrangements.items()}
+        begun = old[0].group.dataflow.has_begun
+        group = self._grouping(views, upper, begun=begun, opened=opened)
+        group.since = min(each.group.since for each in old)
+        running = Running(group)
+        with self._lock:
+            for view in views:
+                self._running[view.name] = running
+        return running
+
+    def _part(self, running: Running) -> None:
+        """Let each view of the group go on alone for a while."""
+        for view in running.group.views:
+            alone = self._replace([running], [view])
+            alone.alone_until = time.monotonic() + _ALONE_S
+        running.group.dataflow.close()
+
+    def _consider_grouping(self) -> None:
+        """Put two groups together that read the same and are equally far, if there are such."""
+        now = time.monotonic()
+        if now - self._looked < REGROUP_S:
+            return
+        self._looked = now
+        step: Future[bool] = Future()
+        with self._lock:
+            pair = _matching([each for each in self._distinct() if _may_join(each, now)])
+            if pair is None:
+                return
+            pair[0].step = pair[1].step = step
+        self._threads.submit(self._join, *pair, step)
+
+    def _join(self, one: Running, other: Running, step: Future[bool]) -> None:
+        try:
+            self._replace([one, other], [*one.group.views, *other.group.views])
+            one.group.dataflow.close()
+            other.group.dataflow.close()
+        except Exception:
+            _LOG.exception("views could not be put together")
+            one.alone_until = other.alone_until = time.monotonic() + _ALONE_S
+        finally:
+            step.set_result(False)
+
+
+def _may_join(running: Running, now: float) -> bool:
+    return (
+        running.is_idle
+        and running.problem is None
+        and running.alone_until <= now
+        and running.group.dataflow.has_begun
+        and not running.group.is_finished
+    )
+
+
+def _matching(candidates: Sequence[Running]) -> tuple[Running, Running] | None:
+    """Two groups that a common job would serve better."""
+    for place, one in enumerate(candidates):
+        for other in candidates[place + 1 :]:
+            if (
+                one.group.upper == other.group.upper
+                and not one.group.reads.isdisjoint(other.group.reads)
+                and len(one.group.views) + len(other.group.views) <= _LARGEST_GROUP
+            ):
+                return one, other
+    return None

@@ -1,0 +1,66 @@
+"""The contents of a collection of storage at one time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from waterclock.compute.errors import ReadCancelled
+from waterclock.compute.kernels.codes import numbers
+from waterclock.model.timeline import EPOCH_MILLIS
+from waterclock.persist.consolidate import consolidate
+from waterclock.persist.rows import DIFF, TIME
+from waterclock.storage.api import Progress, ReadCapability, Updates
+from waterclock.storage.controller import Storage
+
+_PATIENCE_S = 0.05
+
+
+def contents_at(
+    storage: Storage,
+    capability: ReadCapability,
+    time: int,
+    schema: pa.Schema,
+    *,
+    condition: pc.Expression | None = None,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> pa.Table:
+    """The rows at a time that the capability holds, each as often as it is there.
+
+    `schema` has the columns wanted. Waits until the time is complete. Raises `ReadCancelled` if it
+    was cancelled before.
+    """
+    subscription = storage.subscribe_at(
+        capability,
+        as_of=EPOCH_MILLIS.frontier(time),
+        columns=schema.names,
+        condition=condition,
+    )
+    stamped = pa.schema([*schema, (TIME, pa.int64()), (DIFF, pa.int64())])
+    found = [stamped.empty_table()]
+    try:
+        while not is_cancelled():
+            match subscription.receive(_PATIENCE_S):
+                case Updates(batch):
+                    table = pa.Table.from_batches([batch])
+                    found.append(table.filter(pc.less_equal(table[TIME], time)).cast(stamped))
+                case Progress():
+                    return rows_of(pa.concat_tables(found), time)
+                case None:
+                    continue
+        raise ReadCancelled(f"reading collection {capability.id} was cancelled")
+    finally:
+        subscription.close()
+
+
+def rows_of(updates: pa.Table, time: int) -> pa.Table:
+    """The rows that updates up to a time leave."""
+    net = consolidate(updates, since=time)
+    diffs = numbers(net, DIFF)
+    rows = net.drop_columns([TIME, DIFF])
+    if (diffs == 1).all():
+        return rows
+    return rows.take(pa.array(np.repeat(np.arange(len(diffs)), np.maximum(diffs, 0))))
