@@ -1,0 +1,165 @@
+"""The coordinator: the one place where the layers below meet, and the loop that keeps them moving.
+
+It owns the catalog, the oracle, the right to write tables, the holds on everything, compute and the
+evaluator of queries. Sessions ask it; it knows nothing of sessions. One thread ticks: it lets tables
+be complete up to now, lets views advance, moves holds, and is woken by every write, so that a view
+is fresh one step after a write and not one period after it.
+
+What happens at a start: the log is recovered, the catalog read, what no object refers to let go, and
+every view taken up where its output ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from waterclock.adapter.holds import Holds
+from waterclock.adapter.secrets import SecretBox
+from waterclock.adapter.tables import TableWriter
+from waterclock.catalog.catalog import Catalog
+from waterclock.catalog.durable import DurableCatalog
+from waterclock.catalog.objects import Table
+from waterclock.compute.engine import OpenEngine, Spark, engine_on
+from waterclock.model.ids import GlobalId
+from waterclock.oracle.oracle import PREFIX as ORACLE_PREFIX
+from waterclock.oracle.oracle import Oracle
+from waterclock.persist.notes import Notes
+from waterclock.persist.store import Store
+from waterclock.storage.controller import Storage
+
+_LOG = logging.getLogger(__name__)
+VIEW_PREFIX = "view/"
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often things happen by themselves."""
+
+    tick_ms: int = 1000
+    """How often tables are made complete up to now while nobody writes."""
+    retain_ms: int = 5000
+    """How long past contents stay readable."""
+    patience_s: float = 0.2
+    """How long a tick waits for slow views before it looks after the others again."""
+
+
+class Coordinator:
+    """Everything behind the sessions of one server. Thread-safe."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        store: Store,
+        spark: Spark | None,
+        folder: Path,
+        pace: Pace,
+        *,
+        secrets: SecretBox | None = None,
+        engine: OpenEngine | None = None,
+        ticked: Callable[[float], None] | None = None,
+    ) -> None:
+        """`folder` holds what can be made again: the state of views, and scratch space.
+
+        The engine is that of `spark`, unless another one is given. Without a box for secrets, none
+        can be made. `ticked` is told how many seconds each tick took.
+        """
+        if engine is None:
+            assert spark is not None, "there is an engine or a session to make one of"
+            engine = engine_on(spark, folder)
+        self.storage = storage
+        self.store = store
+        self.pace = pace
+        self.secrets = secrets
+        self._bell = threading.Event()
+        self._closing = False
+        self._advanced = 0.0
+        self._ticked = ticked
+        self.table_commits = 0
+        """How many commits have changed tables since the start."""
+        self.catalog = DurableCatalog(store)
+        self.oracle = Oracle(Notes(store, ORACLE_PREFIX), wall_clock_ms)
+        self.holds = Holds(storage)
+        self.tables = TableWriter(storage, self.oracle, wall_clock_ms, self._written)
+        self.catalog.release_unreferenced()
+        opened = engine(storage, Notes(store, VIEW_PREFIX))
+        self.compute = opened.compute
+        self.evaluator = opened.evaluator
+        for item in self.catalog.current.items():
+            self.adopt(item.id)
+        self.tables.advance()
+        self._thread = threading.Thread(target=self._run, name="waterclock-ticks", daemon=True)
+        self._thread.start()
+
+    def adopt(self, collection: GlobalId) -> None:
+        """Look after a collection that has come into being, as far as the catalog holds it."""
+        reader, writer = self.catalog.capabilities(collection)
+        if reader is not None:
+            self.holds.adopt(reader)
+        item = self.catalog.current.try_item(collection)
+        if writer is not None and isinstance(item, Table):
+            self.tables.add(writer)
+        for more in item.collections if item is not None else ():
+            self.adopt(more)
+
+    def let_go(self, collection: GlobalId, more: tuple[GlobalId, ...] = ()) -> None:
+        """Forget a collection whose object was dropped."""
+        self.tables.remove(collection)
+        for each in (collection, *more):
+            self.holds.forget(each)
+
+    def wake(self) -> None:
+        """There may be something to do for views."""
+        self._bell.set()
+
+    def _written(self) -> None:
+        self.table_commits += 1
+        self._bell.set()
+
+    @property
+    def current(self) -> Catalog:
+        """The catalog as it is now."""
+        return self.catalog.current
+
+    def close(self) -> None:
+        """Stop. Everything acknowledged is durable already."""
+        self._closing = True
+        self._bell.set()
+        self._thread.join()
+        self.tables.close()
+        self.compute.close()
+        self.oracle.close()
+
+    def _run(self) -> None:
+        while not self._closing:
+            self._bell.wait(self.pace.tick_ms / 1000)
+            self._bell.clear()
+            began = time.perf_counter()
+            try:
+                self._tick()
+            except Exception:
+                if self.store.has_failed:
+                    _LOG.critical("the store has failed; nothing can be written any more")
+                    return
+                _LOG.exception("a tick failed")
+            if self._ticked is not None:
+                self._ticked(time.perf_counter() - began)
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        if now - self._advanced >= self.pace.tick_ms / 1000:
+            self._advanced = now
+            self.tables.advance()
+            self.oracle.renew()
+            self.holds.allow_compaction(wall_clock_ms() - self.pace.retain_ms)
+        while not self._closing and self.compute.tick(self.pace.patience_s):
+            pass

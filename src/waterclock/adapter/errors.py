@@ -1,0 +1,91 @@
+"""What can be wrong with a statement besides its text."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from waterclock.errors import WaterclockError
+
+
+class StatementCancelled(WaterclockError):
+    """Somebody asked the statement to stop."""
+
+    sqlstate: ClassVar[str] = "57014"
+
+
+class ViewInError(WaterclockError):
+    """The view has no value at that time, because of what its inputs hold."""
+
+    sqlstate = "22000"
+
+    @classmethod
+    def of(cls, message: str, row: str) -> ViewInError:
+        """From a row of a view's errors: a SQLSTATE, a blank, and the message."""
+        code, _, text = message.partition(" ")
+        error = cls(
+            text,
+            detail=f"The row is {row}.",
+            hint="The view has a value again as soon as such rows are gone from its inputs.",
+        )
+        error.sqlstate = code  # type: ignore[misc]
+        return error
+
+
+class DuplicateStatement(WaterclockError):
+    """A prepared statement has that name already."""
+
+    sqlstate: ClassVar[str] = "42P05"
+
+
+class UnknownStatement(WaterclockError):
+    """No prepared statement has that name."""
+
+    sqlstate: ClassVar[str] = "26000"
+
+
+class DuplicateCursor(WaterclockError):
+    """A portal or cursor has that name already."""
+
+    sqlstate: ClassVar[str] = "42P03"
+
+
+class UnknownCursor(WaterclockError):
+    """No portal or cursor has that name."""
+
+    sqlstate: ClassVar[str] = "34000"
+
+
+class TooManyStatements(WaterclockError):
+    """Only one statement can be prepared at a time."""
+
+    sqlstate: ClassVar[str] = "42601"
+
+
+class NotInBlock(WaterclockError):
+    """The statement only makes sense in a transaction block."""
+
+    sqlstate: ClassVar[str] = "25P01"
+
+
+class Unsupported(WaterclockError):
+    """A feature that Waterclock does not have."""
+
+    sqlstate: ClassVar[str] = "0A000"
+
+
+class UnknownSavepoint(WaterclockError):
+    """No savepoint has that name."""
+
+    sqlstate: ClassVar[str] = "3B001"
+
+
+class InvalidTime(WaterclockError):
+    """What was given is no time of the timeline."""
+
+    sqlstate: ClassVar[str] = "22023"
+
+
+class ObjectInUse(WaterclockError):
+    """Somebody is connected to it, or acts as it."""
+
+    sqlstate: ClassVar[str] = "55006"

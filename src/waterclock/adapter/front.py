@@ -1,0 +1,148 @@
+"""The adapter as protocol layers see it: connecting, and who has to prove who they are."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from ipaddress import ip_address
+from typing import Any
+
+from waterclock.adapter.api import (
+    Notice,
+    RefusedRole,
+    SessionEnded,
+    Startup,
+    TooManyConnections,
+    UnknownDatabase,
+)
+from waterclock.adapter.coordinator import Coordinator
+from waterclock.adapter.credentials import ScramVerifier, parse_verifier
+from waterclock.adapter.pumps import Pumps
+from waterclock.adapter.reading import Reading
+from waterclock.adapter.session import SqlSession
+from waterclock.adapter.settings import Settings, is_known
+from waterclock.catalog.catalog import Catalog
+from waterclock.catalog.draft import Draft
+from waterclock.catalog.durable import Capabilities, Creation
+from waterclock.catalog.image import image_of
+from waterclock.catalog.names import Scope
+from waterclock.catalog.system.answerer import DuckDbAnswerer
+from waterclock.catalog.system.image import CatalogImage
+from waterclock.model.ids import GlobalId
+from waterclock.persist.store import Plan
+
+MAX_SESSIONS = 1000
+
+
+class SqlFront:
+    """Implements `api.Front` and `api.Authenticator` over a coordinator."""
+
+    def __init__(self, core: Coordinator) -> None:
+        self.core = core
+        self.reading = Reading(core)
+        self.pumps = Pumps(core)
+        self._shown: CatalogImage | None = None
+        self.answerer = DuckDbAnswerer(self._image)
+        self.started = datetime.datetime.now(datetime.UTC)
+        self._changing = asyncio.Lock()
+        self._lock = threading.Lock()
+        self._sessions: set[SqlSession] = set()
+
+    async def connect(self, startup: Startup, notify: Callable[[Notice], None]) -> SqlSession:
+        catalog = self.core.current
+        role = catalog.try_role(startup.user)
+        if role is None:
+            raise RefusedRole(f'role "{startup.user}" does not exist')
+        if not role.login:
+            raise RefusedRole(f'role "{startup.user}" is not permitted to log in')
+        database = catalog.try_database(startup.database)
+        if database is None:
+            raise UnknownDatabase(f'database "{startup.database}" does not exist')
+        settings = self._settings(catalog, startup, notify)
+        session = SqlSession(self, startup, role, settings, notify)
+        with self._lock:
+            if len(self._sessions) >= MAX_SESSIONS:
+                raise TooManyConnections("sorry, too many clients already")
+            self._sessions.add(session)
+        return session
+
+    @asynccontextmanager
+    async def changing(self) -> AsyncIterator[Draft]:
+        """A draft of the catalog that nobody else changes meanwhile."""
+        async with self._changing:
+            yield self.core.catalog.draft()
+
+    async def commit(
+        self,
+        draft: Draft,
+        creations: Sequence[Creation] = (),
+        alongside: Callable[[Mapping[GlobalId, Capabilities]], Iterable[Plan[Any]]] | None = None,
+    ) -> None:
+        """Make the draft the catalog, off the event loop."""
+        await asyncio.to_thread(
+            lambda: self.core.catalog.commit(draft, creations, alongside=alongside)
+        )
+
+    def _image(self) -> CatalogImage:
+        """The catalog as the system's relations show it; made once for each version."""
+        current = self.core.current
+        known = self._shown
+        if known is None or known.version != current.version:
+            known = self._shown = image_of(current)
+        return known
+
+    def ended(self, session: SqlSession) -> None:
+        """The session is over."""
+        with self._lock:
+            self._sessions.discard(session)
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions there are."""
+        return len(self._sessions)
+
+    def uses(self, *, role: str | None = None, database: str | None = None) -> bool:
+        """Whether a session logged in as the role, or is connected to the database."""
+        with self._lock:
+            started = [session.startup for session in self._sessions]
+        return any(each.user == role or each.database == database for each in started)
+
+    def is_system(self, schema: str | None, name: str) -> bool:
+        """Whether a name in a query means one of the system's relations."""
+        return self.answerer.is_system_relation(schema, name)
+
+    def requires_password(self, client_address: str | None) -> bool:
+        """Only those on this machine need none, unless the default role has been given one."""
+        if client_address is None:
+            return False
+        return not ip_address(client_address).is_loopback
+
+    def verifier(self, user: str) -> ScramVerifier | None:
+        role = self.core.current.try_role(user)
+        if role is None or role.verifier is None:
+            return None
+        return parse_verifier(role.verifier)
+
+    @staticmethod
+    def _settings(catalog: Catalog, startup: Startup, notify: Callable[[Notice], None]) -> Settings:
+        role = catalog.role(startup.user)
+        database = catalog.database(startup.database)
+        first = {
+            **catalog.settings_for(role.oid, database.oid),
+            "session_authorization": role.name,
+            "is_superuser": "on" if role.superuser else "off",
+            "database": database.name,
+        }
+        settings = Settings(first)
+        for name, value in startup.settings.items():
+            if not is_known(name):
+                notify(Notice(f'unrecognized configuration parameter "{name}"', "WARNING", "42704"))
+                continue
+            settings.begin_with(name, value)
+        return settings
+
+
+__all__ = ["SessionEnded", "SqlFront"]

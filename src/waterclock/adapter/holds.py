@@ -1,0 +1,131 @@
+"""Read holds of sessions, over the one durable hold that the catalog has on each collection.
+
+A read must find its inputs as they were at its time, so it holds them from before it chooses the
+time until it is done. Such holds are many and short: they live in memory, and the durable hold is
+only ever moved to where none of them is left behind. After a crash the durable holds are where they
+were, and no read is left.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+
+from waterclock.model.frontier import Frontier
+from waterclock.model.ids import GlobalId
+from waterclock.model.timeline import EPOCH_MILLIS
+from waterclock.storage.api import ReadCapability
+from waterclock.storage.controller import Storage
+from waterclock.storage.subscription import Subscription
+
+
+class Hold:
+    """Some collections, readable from a time on until it is closed."""
+
+    def __init__(self, holds: Holds, times: Mapping[GlobalId, int]) -> None:
+        self._holds = holds
+        self.times = dict(times)
+        """Each collection's since when it was taken, or the time it was moved to."""
+
+    @property
+    def collections(self) -> tuple[GlobalId, ...]:
+        return tuple(self.times)
+
+    def capability(self, collection: GlobalId) -> ReadCapability:
+        """The right by which the collection can be read now."""
+        return self._holds.capability(collection)
+
+    def subscribe(
+        self, collection: GlobalId, after: int, columns: Sequence[str] | None
+    ) -> Subscription:
+        """The collection's changes at times after `after`, which is held."""
+        return self._holds.subscribe(collection, after, columns)
+
+    def move(self, time: int) -> None:
+        """Only this time and later ones are needed any more."""
+        self._holds.move(self, time)
+
+    def close(self) -> None:
+        """Nothing is needed any more. Closing it again does nothing."""
+        self._holds.close(self)
+
+    def __enter__(self) -> Hold:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Holds:
+    """All holds of one server. Thread-safe."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._lock = threading.Lock()
+        self._kept: dict[GlobalId, ReadCapability] = {}
+        self._open: set[Hold] = set()
+
+    def adopt(self, capability: ReadCapability) -> None:
+        """From now on the collection is held by this durable capability."""
+        with self._lock:
+            self._kept[capability.id] = capability
+
+    def forget(self, collection: GlobalId) -> None:
+        """The collection was dropped, and its durable capability with it."""
+        with self._lock:
+            self._kept.pop(collection, None)
+
+    def capability(self, collection: GlobalId) -> ReadCapability:
+        with self._lock:
+            return self._kept[collection]
+
+    def subscribe(
+        self, collection: GlobalId, after: int, columns: Sequence[str] | None
+    ) -> Subscription:
+        with self._lock:  # the capability must be as it was stated
+            return self._storage.subscribe_at(
+                self._kept[collection],
+                as_of=EPOCH_MILLIS.frontier(after),
+                snapshot=False,
+                columns=columns,
+            )
+
+    def known(self) -> tuple[GlobalId, ...]:
+        """Every collection that can be held."""
+        with self._lock:
+            return tuple(self._kept)
+
+    def take(self, collections: Iterable[GlobalId]) -> Hold:
+        """Hold all of them at their sinces; `KeyError` for one that is not known any more."""
+        with self._lock:
+            times = {c: _time(self._kept[c].frontier) for c in collections}
+            hold = Hold(self, times)
+            self._open.add(hold)
+            return hold
+
+    def move(self, hold: Hold, time: int) -> None:
+        with self._lock:
+            hold.times = {c: max(time, old) for c, old in hold.times.items()}
+
+    def close(self, hold: Hold) -> None:
+        with self._lock:
+            self._open.discard(hold)
+
+    def allow_compaction(self, time: int) -> None:
+        """Move the durable holds up to `time`, or as far towards it as the reads allow."""
+        with self._lock:
+            needed: dict[GlobalId, int] = {}
+            for hold in self._open:
+                for collection, held in hold.times.items():
+                    needed[collection] = min(held, needed.get(collection, held))
+            for collection, kept in list(self._kept.items()):
+                target = min(time, needed.get(collection, time))
+                if target > _time(kept.frontier):
+                    frontier = EPOCH_MILLIS.frontier(target)
+                    self._kept[collection] = self._storage.downgrade_capability(kept, frontier)
+
+
+def _time(frontier: Frontier[int]) -> int:
+    time = frontier.only()
+    assert time is not None, "a hold is not at the empty frontier"
+    return time

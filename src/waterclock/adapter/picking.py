@@ -1,0 +1,154 @@
+"""Queries that only pick rows of one collection, answered without Spark.
+
+They have conditions that compare a column with constants, an order by columns, a limit, and either
+plain columns or `count(*)` to show. If there is an index whose key columns are all compared for
+equality, only those keys are looked up. Rows and order are the same as the engine's: strings compare
+by their bytes, nulls are placed as asked for, ties are broken by the columns shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from waterclock.adapter.reading import Moment
+from waterclock.catalog.objects import Index, Relation
+from waterclock.model.ids import GlobalId
+from waterclock.model.schema import Schema
+from waterclock.persist.rows import row_schema
+from waterclock.sql.binding import Comparison, SimpleQuery
+
+if TYPE_CHECKING:
+    from waterclock.adapter.front import SqlFront
+    from waterclock.adapter.session import SqlSession
+
+_MANY_KEYS = 10_000
+
+
+async def pick(
+    front: SqlFront, moment: Moment, query: SimpleQuery, schema: Schema, session: SqlSession
+) -> pa.Table:
+    """The rows that the query picks at the moment."""
+    source, wanted = looked_up(front, query, schema)
+    rows = await front.reading.contents(moment, source, schema, session.cancellation, wanted)
+    return await asyncio.to_thread(picked, rows, query)
+
+
+def picked(rows: pa.Table, query: SimpleQuery) -> pa.Table:
+    """What the query shows of the collection's rows."""
+    rows = kept(rows, query.conditions)
+    if query.count_star:
+        return pa.table({"count": pa.array([rows.num_rows], pa.int64())})
+    if query.order:
+        ties = [(name, False, True) for name in query.columns]
+        rows = rows.take(in_order(rows, [*query.order, *ties]))
+    if query.offset or query.limit is not None:
+        rows = rows.slice(query.offset or 0, query.limit)
+    names = [f"c{place}" for place in range(len(query.columns))]
+    return pa.Table.from_arrays([rows[name] for name in query.columns], names=names)
+
+
+def kept(rows: pa.Table, conditions: Sequence[Comparison]) -> pa.Table:
+    """The rows for which all conditions hold."""
+    for comparison in conditions:
+        rows = rows.filter(_holds(rows[comparison.column], comparison))
+    return rows
+
+
+def _holds(column: pa.ChunkedArray, comparison: Comparison) -> pa.ChunkedArray:
+    match comparison.operator:
+        case "is null":
+            return pc.is_null(column)
+        case "is not null":
+            return pc.is_valid(column)
+        case "in":
+            return pc.is_in(column, value_set=_values(comparison, column.type), skip_nulls=True)
+        case operator:
+            [value] = comparison.values
+            compare = {
+                "=": pc.equal,
+                "<": pc.less,
+                "<=": pc.less_equal,
+                ">": pc.greater,
+                ">=": pc.greater_equal,
+            }[operator]
+            return compare(column, pa.scalar(value, column.type))
+
+
+def _values(comparison: Comparison, kind: pa.DataType) -> pa.Array:
+    return pa.array([value for value in comparison.values if value is not None], kind)
+
+
+def in_order(rows: pa.Table, keys: Sequence[tuple[str, bool, bool]]) -> pa.Array:
+    """The places of the rows in an order of columns: name, descending, nulls first.
+
+    Nulls and NaN have columns of their own to sort by: where Arrow puts them is not where SQL does.
+    Rows that are equal stay as they are.
+    """
+    columns: list[Any] = []
+    order: list[str] = []
+    for name, descending, nulls_first in keys:
+        column = rows[name]
+        columns.append(pc.is_valid(column) if nulls_first else pc.is_null(column))
+        order.append("ascending")
+        if pa.types.is_floating(column.type):
+            columns.append(pc.fill_null(pc.is_nan(column), False))
+            order.append("descending" if descending else "ascending")
+        columns.append(column)
+        order.append("descending" if descending else "ascending")
+    columns.append(pa.array(range(rows.num_rows), pa.int64()))
+    names = [str(place) for place in range(len(columns))]
+    sort_keys = list(zip(names, [*order, "ascending"], strict=True))
+    return pc.sort_indices(pa.table(columns, names=names), sort_keys=sort_keys)
+
+
+def looked_up(
+    front: SqlFront, query: SimpleQuery, schema: Schema
+) -> tuple[GlobalId, pa.Table | None]:
+    """Where to fetch rows from, and with which keys, if they are looked up in an index."""
+    catalog = front.core.current
+    item = catalog.try_item(query.source)
+    relation = item.on if isinstance(item, Index) else query.source
+    users = (catalog.item(user) for user in sorted(catalog.users.get(relation, ())))
+    equal = {c.column: c.values for c in query.conditions if c.operator in ("=", "in")}
+    for index in users:
+        if not isinstance(index, Index) or not front.core.compute.has_index(index.id):
+            continue
+        keys = _key_columns(front, index)
+        if keys and all(key in equal for key in keys):
+            wanted = _combinations([equal[key] for key in keys])
+            if wanted is not None:
+                return index.id, _table(keys, wanted, schema)
+    return query.source, None
+
+
+def _key_columns(front: SqlFront, index: Index) -> list[str] | None:
+    """The index's keys, if all of them are columns."""
+    relation = front.core.current.item(index.on)
+    assert isinstance(relation, Relation)
+    if any(key.column is None for key in index.keys):
+        return None
+    return [relation.columns[(key.column or 0) - 1].name for key in index.keys]
+
+
+def _combinations(values: list[tuple[object, ...]]) -> list[tuple[object, ...]] | None:
+    """All keys to look up; None if they are too many to be worth it."""
+    found = list(itertools.islice(itertools.product(*values), _MANY_KEYS + 1))
+    return None if len(found) > _MANY_KEYS else found
+
+
+def _table(keys: list[str], wanted: list[tuple[object, ...]], schema: Schema) -> pa.Table:
+    """The keys, without those that hold a null: nothing equals it."""
+    kinds = row_schema(schema)
+    sound = [key for key in dict.fromkeys(wanted) if None not in key]
+    return pa.table(
+        {
+            name: pa.array([key[place] for key in sound], kinds.field(name).type)
+            for place, name in enumerate(keys)
+        }
+    )

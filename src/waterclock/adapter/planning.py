@@ -1,0 +1,181 @@
+"""From a query's text to what can be run: names looked up, types found, SQL for the engine.
+
+A query of a user is planned against the catalog as it is now. A view that is not materialized is
+planned from its own text, with the names in it meaning what they meant when it was made.
+
+Reading a view that has an index reads the index; maintaining something over it does not, since an
+index has no rows in storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from waterclock.adapter.errors import Unsupported
+from waterclock.adapter.reading import index_on
+from waterclock.catalog.catalog import Catalog
+from waterclock.catalog.names import Name, Scope
+from waterclock.catalog.objects import (
+    AnyRelation,
+    Binding,
+    Query,
+    Relation,
+    Source,
+    Subsource,
+    Table,
+    View,
+)
+from waterclock.model.ids import GlobalId
+from waterclock.model.pg_types import PgType
+from waterclock.model.schema import Schema
+from waterclock.sql.binding import (
+    BoundColumn,
+    BoundQuery,
+    BoundRelation,
+    SessionFacts,
+    bind_query,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A query that can be run or maintained."""
+
+    bound: BoundQuery
+    inputs: Mapping[GlobalId, Schema]
+    """What it reads: collections, and indexes in the place of views."""
+    named: tuple[AnyRelation, ...]
+    """The relations that the text names, for asking whether they may be read."""
+    query: Query
+    """The text, with what its names mean."""
+    tables: frozenset[GlobalId]
+    """All tables behind it."""
+    has_sources: bool
+
+
+class Names:
+    """Looks names up for the binder, and remembers what it found."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        facts: SessionFacts,
+        *,
+        scope: Scope | None = None,
+        bindings: Mapping[str, GlobalId] | None = None,
+        maintained: bool,
+    ) -> None:
+        """With `bindings`, names mean what they did when a view was made, and nothing else."""
+        self._catalog = catalog
+        self._facts = facts
+        self._scope = scope
+        self._bindings = bindings
+        self._maintained = maintained
+        self.found: dict[str, AnyRelation] = {}
+        self.inputs: dict[GlobalId, Schema] = {}
+
+    def relation(self, parts: tuple[str, ...], position: int) -> BoundRelation:
+        """What the name means; raises what the catalog says of unknown ones."""
+        del position
+        item = self._item(parts)
+        self.found[".".join(parts)] = item
+        columns = tuple(BoundColumn(c.name, c.type, c.nullable) for c in item.columns)
+        if isinstance(item, View):
+            index = None if self._maintained else index_on(self._catalog, item.id)
+            if index is None:
+                return BoundRelation(item.name, columns, self._inlined(item), item.oid)
+            self.inputs[index.id] = item.schema
+            return BoundRelation(item.name, columns, index.id, item.oid)
+        self.inputs[item.id] = item.schema
+        return BoundRelation(item.name, columns, item.id, item.oid)
+
+    def _item(self, parts: tuple[str, ...]) -> AnyRelation:
+        if self._bindings is not None:
+            item = self._catalog.item(self._bindings[".".join(parts)])
+            assert isinstance(item, Relation)
+            return item
+        assert self._scope is not None
+        return self._catalog.relation(name_of(parts), self._scope)
+
+    def _inlined(self, view: View) -> BoundQuery:
+        bindings = {binding.name: binding.id for binding in view.query.bindings}
+        inner = Names(self._catalog, self._facts, bindings=bindings, maintained=self._maintained)
+        bound = bind_query(view.query.sql, 1, inner, facts=self._facts, maintained=self._maintained)
+        self.inputs |= inner.inputs
+        return bound
+
+
+def name_of(parts: Sequence[str]) -> Name:
+    """A written name of up to three parts."""
+    *outer, item = parts
+    schema = outer.pop() if outer else None
+    database = outer.pop() if outer else None
+    if outer:
+        raise Unsupported(f"improper qualified name (too many dotted names): {'.'.join(parts)}")
+    return Name(item, schema, database)
+
+
+def plan_query(
+    catalog: Catalog,
+    scope: Scope,
+    facts: SessionFacts,
+    text: str,
+    position: int,
+    *,
+    parameter_types: Sequence[PgType | None] = (),
+    parameters: Sequence[pa.Scalar] | None = None,
+    maintained: bool = False,
+    target_types: Sequence[PgType | None] = (),
+    target_names: Sequence[str] = (),
+) -> Plan:
+    """Plan the query; raises what is wrong with it."""
+    names = Names(catalog, facts, scope=scope, maintained=maintained)
+    bound = bind_query(
+        text,
+        position,
+        names,
+        facts=facts,
+        parameter_types=parameter_types,
+        parameters=parameters,
+        maintained=maintained,
+        target_types=target_types,
+        target_names=target_names,
+    )
+    bindings = tuple(Binding(name, item.id) for name, item in names.found.items())
+    return _planned(catalog, names, bound, Query(text, bindings))
+
+
+def plan_again(catalog: Catalog, facts: SessionFacts, query: Query) -> Plan:
+    """The plan of maintaining a query whose names mean what they did when it was kept."""
+    bindings = {binding.name: binding.id for binding in query.bindings}
+    names = Names(catalog, facts, bindings=bindings, maintained=True)
+    bound = bind_query(query.sql, 1, names, facts=facts, maintained=True)
+    return _planned(catalog, names, bound, query)
+
+
+def _planned(catalog: Catalog, names: Names, bound: BoundQuery, query: Query) -> Plan:
+    behind = _behind(catalog, [item.id for item in names.found.values()])
+    return Plan(
+        bound,
+        names.inputs,
+        tuple({item.id: item for item in names.found.values()}.values()),
+        query,
+        frozenset(item.id for item in behind if isinstance(item, Table)),
+        any(isinstance(item, Source | Subsource) for item in behind),
+    )
+
+
+def _behind(catalog: Catalog, ids: Sequence[GlobalId]) -> list[Relation]:
+    """The relations, and everything they are made from."""
+    seen: dict[GlobalId, Relation] = {}
+    rest = list(ids)
+    while rest:
+        each = rest.pop()
+        item = catalog.try_item(each)
+        if each not in seen and isinstance(item, Relation):
+            seen[each] = item
+            rest += item.uses
+    return list(seen.values())

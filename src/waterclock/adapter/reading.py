@@ -1,0 +1,213 @@
+"""Reads: the time of a read, waiting for it, and the rows at it.
+
+A read takes its holds first, so that whatever time it then chooses stays readable; asks the oracle;
+waits until all inputs are complete at the time; makes sure that the view has a value then; and
+fetches the contents. Contents come from an index where there is one, else from storage. A query that
+is more than picking rows is evaluated over the contents by Spark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from waterclock.adapter.coordinator import Coordinator
+from waterclock.adapter.errors import ViewInError
+from waterclock.adapter.holds import Hold
+from waterclock.catalog.catalog import Catalog
+from waterclock.catalog.objects import Index
+from waterclock.compute.api import ERROR_ROWS
+from waterclock.compute.snapshot import contents_at
+from waterclock.model.ids import GlobalId
+from waterclock.model.schema import Schema
+from waterclock.oracle.selection import AsOf, Input, Isolation, Selection, select
+from waterclock.persist.rows import row_schema
+from waterclock.storage import riders
+from waterclock.storage.errors import CapabilityMisstated
+
+
+class Cancellation:
+    """Whether somebody wants a statement to stop. It may be asked from any thread."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self._group: str | None = None
+        self.is_set = False
+
+    def set(self) -> None:
+        """Stop; to be called in the event loop of the session."""
+        self.is_set = True
+        self._event.set()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+
+class Bell:
+    """Tells an event loop of news that come from other threads."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._news = asyncio.Event()
+
+    def set(self) -> None:
+        self._loop.call_soon_threadsafe(self._news.set)
+
+    async def wait(self) -> None:
+        await self._news.wait()
+        self._news.clear()
+
+
+@dataclass(slots=True)
+class Moment:
+    """A time at which some collections are read, and the hold that keeps them readable."""
+
+    selection: Selection
+    hold: Hold
+
+    @property
+    def time(self) -> int:
+        return self.selection.time
+
+    def close(self) -> None:
+        self.hold.close()
+
+
+class Reading:
+    """Reads collections and evaluates queries over them."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._core = coordinator
+
+    def choose(
+        self,
+        collections: Sequence[GlobalId],
+        isolation: Isolation,
+        as_of: AsOf | None = None,
+        *,
+        among: Sequence[GlobalId] = (),
+    ) -> Moment:
+        """The moment for a read of these collections, which are held from before it is chosen.
+
+        `among` are others that may be read at the same moment later.
+        """
+        hold = self._core.holds.take(self._with_errors([*collections, *among]))
+        try:
+            found = riders.frontiers(self._core.store, self._with_errors(collections))
+            inputs = [Input(c, since, upper) for c, (since, upper) in found.items()]
+            exact = as_of is not None and not as_of.at_least
+            strict = isolation is Isolation.STRICT_SERIALIZABLE and not exact
+            read_ts = self._core.oracle.read_ts() if strict else None
+            selection = select(inputs, isolation, oracle_read=read_ts, as_of=as_of)
+        except BaseException:
+            hold.close()
+            raise
+        hold.move(selection.time)
+        return Moment(selection, hold)
+
+    def _with_errors(self, collections: Sequence[GlobalId]) -> list[GlobalId]:
+        errors = [e for c in collections for e in self._core.compute.errors_of(c)]
+        return list(dict.fromkeys([*collections, *errors]))
+
+    async def complete(self, moment: Moment, wanted: Sequence[GlobalId]) -> None:
+        """Wait until these are complete at the moment, and tell the oracle."""
+        bell = Bell()
+        collections = self._with_errors(wanted)
+        for collection in collections:
+            self._core.store.watch(str(collection), bell)
+        time = moment.time
+        while True:
+            found = riders.frontiers(self._core.store, collections)
+            if all(not upper.less_equal(upper.timeline.time(time)) for _, upper in found.values()):
+                break
+            self._core.wake()
+            await bell.wait()
+        read_ts = moment.selection.oracle_read
+        if read_ts is not None and time > read_ts:
+            self._core.oracle.apply_write(time)
+
+    async def check_errors(
+        self, moment: Moment, collections: Sequence[GlobalId], cancelled: Cancellation
+    ) -> None:
+        """Raise `ViewInError` if one of the collections has no value at the moment."""
+        for collection in collections:
+            for errors in self._core.compute.errors_of(collection):
+                rows = await self.contents(moment, errors, ERROR_ROWS, cancelled)
+                if rows.num_rows:
+                    raise ViewInError.of(rows["message"][0].as_py(), rows["key"][0].as_py())
+
+    async def contents(
+        self,
+        moment: Moment,
+        collection: GlobalId,
+        schema: Schema,
+        cancelled: Cancellation,
+        wanted: pa.Table | None = None,
+    ) -> pa.Table:
+        """The rows of a collection at the moment; with `wanted`, only those with such keys.
+
+        Only an index can be asked for keys.
+        """
+        if isinstance(self._core.current.try_item(collection), Index):
+            index = self._core.compute.index(collection)
+            return await asyncio.to_thread(index.at, moment.time, wanted)
+        assert wanted is None, "only an index is looked up by keys"
+        while True:
+            try:
+                return await asyncio.to_thread(
+                    contents_at,
+                    self._core.storage,
+                    moment.hold.capability(collection),
+                    moment.time,
+                    row_schema(schema),
+                    is_cancelled=lambda: cancelled.is_set,
+                )
+            except CapabilityMisstated:  # it was moved after we looked, but not beyond our hold
+                continue
+
+    async def evaluate(
+        self,
+        moment: Moment,
+        sql: str,
+        inputs: Mapping[GlobalId, Schema],
+        cancelled: Cancellation,
+    ) -> pa.Table:
+        """The result of a query over the collections at the moment."""
+        await self.complete(moment, list(inputs))
+        await self.check_errors(moment, list(inputs), cancelled)
+        contents = {
+            collection: await self.contents(moment, collection, schema, cancelled)
+            for collection, schema in inputs.items()
+        }
+        return await self.evaluate_over(sql, inputs, contents, cancelled)
+
+    async def evaluate_over(
+        self,
+        sql: str,
+        inputs: Mapping[GlobalId, Schema],
+        contents: Mapping[GlobalId, pa.Table],
+        cancelled: Cancellation,
+    ) -> pa.Table:
+        """The result of a query over contents that are known already."""
+        group = uuid.uuid4().hex
+        work = asyncio.create_task(
+            asyncio.to_thread(self._core.evaluator.evaluate, sql, inputs, contents, group)
+        )
+        stop = asyncio.create_task(cancelled.wait())
+        try:
+            await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                self._core.evaluator.cancel(group)
+            return await work
+        finally:
+            stop.cancel()
+
+
+def index_on(catalog: Catalog, relation: GlobalId) -> Index | None:
+    """An index on the relation, the oldest if there are several."""
+    users = (catalog.item(user) for user in sorted(catalog.users.get(relation, ())))
+    return next((user for user in users if isinstance(user, Index)), None)

@@ -1,0 +1,312 @@
+"""CREATE of clusters, secrets and connections, ALTER SECRET; and REFRESH, which nobody needs.
+
+A cluster is a name. A secret is sealed before it goes anywhere. A connection is a definition for
+whoever reads from another system: its options are checked here, and used there. What must not be
+seen may only be given as a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+import pyarrow as pa
+
+from waterclock.adapter.api import Done, Notice, Response
+from waterclock.adapter.errors import Unsupported
+from waterclock.adapter.planning import name_of
+from waterclock.adapter.secrets import SecretBox
+from waterclock.adapter.sequencer.naming import full_name
+from waterclock.catalog import items, privileges
+from waterclock.catalog.catalog import Catalog
+from waterclock.catalog.draft import Draft
+from waterclock.catalog.items import Site
+from waterclock.catalog.objects import Item, MaterializedView, Privilege, Secret
+from waterclock.errors import WaterclockError
+from waterclock.model.ids import GlobalId
+from waterclock.model.pg_types import TEXT
+from waterclock.sql import ast, options
+from waterclock.sql.ast.common import (
+    ExpressionText,
+    ListValue,
+    NameValue,
+    NumberValue,
+    ObjectName,
+    OptionValue,
+    SecretValue,
+    StringValue,
+)
+from waterclock.sql.binding import bind_values
+from waterclock.sql.errors import SyntaxFault
+from waterclock.sql.printing import create_text
+
+if TYPE_CHECKING:
+    from waterclock.adapter.session import SqlSession
+
+Parameters = Sequence[pa.Scalar]
+
+
+class NoKey(WaterclockError):
+    """The server has no key to seal secrets with."""
+
+    sqlstate: ClassVar[str] = "55000"
+
+
+class InvalidSecret(WaterclockError):
+    """The value of a secret can not be had from what was written."""
+
+    sqlstate: ClassVar[str] = "22023"
+
+
+# Clusters
+
+_CLUSTER_OPTIONS = (
+    "size",
+    "replicas",
+    "managed",
+    "replication factor",
+    "introspection interval",
+    "introspection debugging",
+    "schedule",
+    "disk",
+)
+
+
+async def create_cluster(
+    session: SqlSession, statement: ast.CreateCluster, _: Parameters
+) -> Response:
+    """A name for a place to run things in; there is one place, whatever the options say."""
+    options.by_name(statement.options, _CLUSTER_OPTIONS)
+    name = statement.name.name
+    async with session.front.changing() as draft:
+        privileges.check_superuser(draft.catalog, session.role.oid, "create clusters")
+        if statement.if_not_exists and draft.catalog.try_cluster(name) is not None:
+            return _exists(session, f'cluster "{name}"', "CREATE CLUSTER")
+        items.create_cluster(draft, name, session.role.oid)
+        await session.front.commit(draft)
+    return Done("CREATE CLUSTER")
+
+
+# Secrets
+
+
+async def create_secret(
+    session: SqlSession, statement: ast.CreateSecret, parameters: Parameters
+) -> Response:
+    box, value = _box(session), _secret_value(session, statement.value, parameters)
+    async with session.front.changing() as draft:
+        site = _site(session, draft, statement.name)
+        if statement.if_not_exists and _is_taken(session, draft.catalog, statement.name):
+            return _exists(session, f'secret "{site.name}"', "CREATE SECRET")
+        empty = items.create_secret(draft, site, b"")
+        items.alter_secret(draft, empty, box.seal(empty.id, value))
+        await session.front.commit(draft)
+    return Done("CREATE SECRET")
+
+
+async def alter_secret(
+    session: SqlSession, statement: ast.AlterSecret, parameters: Parameters
+) -> Response:
+    box, value = _box(session), _secret_value(session, statement.value, parameters)
+    async with session.front.changing() as draft:
+        name = name_of(statement.name.parts)
+        if statement.if_exists and draft.catalog.find(name, session.scope) is None:
+            session.notify(Notice(f'secret "{name}" does not exist, skipping'))
+            return Done("ALTER SECRET")
+        secret = draft.catalog.named(Secret, name, session.scope)
+        privileges.check_owner(draft.catalog, session.role.oid, secret)
+        items.alter_secret(draft, secret, box.seal(secret.id, value))
+        await session.front.commit(draft)
+    return Done("ALTER SECRET")
+
+
+def _box(session: SqlSession) -> SecretBox:
+    box = session.front.core.secrets
+    if box is None:
+        raise NoKey(
+            "secrets can not be kept here",
+            detail="The server was started without a key file.",
+        )
+    return box
+
+
+def _secret_value(session: SqlSession, written: ExpressionText, parameters: Parameters) -> bytes:
+    """The value of a constant. It goes nowhere where it could be logged, so not to an engine."""
+    try:
+        found = bind_values([[written]], [TEXT], facts=session.facts(), parameters=parameters)
+    except WaterclockError as error:
+        raise InvalidSecret("the value of a secret is not valid") from error.with_traceback(None)
+    value = None if found is None else found.column(0)[0].as_py()
+    if not isinstance(value, str):
+        raise InvalidSecret("the value of a secret must be a string constant")
+    return value.encode()
+
+
+# Connections
+
+_TLS = ("ssl key", "ssl certificate", "ssl certificate authority")
+_CONNECTION_OPTIONS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "postgres": (
+        ("host", "database"),
+        ("port", "user", "password", "ssl mode", *_TLS),
+    ),
+    "kafka": (
+        (),
+        (
+            "broker",
+            "brokers",
+            "security protocol",
+            "sasl mechanisms",
+            "sasl username",
+            "sasl password",
+            "progress topic",
+            "progress topic replication factor",
+            *_TLS,
+        ),
+    ),
+    "confluent schema registry": (("url",), ("username", "password", *_TLS)),
+    "aws": (
+        (),
+        ("region", "endpoint", "access key id", "secret access key", "session token"),
+    ),
+}
+"""For each kind: the options that it must have, and those that it may."""
+_ONLY_SECRET = frozenset(
+    {"password", "sasl password", "ssl key", "secret access key", "session token"}
+)
+_WITH_OPTIONS = ("validate",)
+
+
+async def create_connection(
+    session: SqlSession, statement: ast.CreateConnection, _: Parameters
+) -> Response:
+    if statement.or_replace:
+        raise Unsupported("CREATE OR REPLACE CONNECTION is not supported")
+    if statement.kind not in _CONNECTION_OPTIONS:
+        raise Unsupported(f"CREATE CONNECTION TO {statement.kind.upper()} is not supported")
+    _check_options(statement)
+    async with session.front.changing() as draft:
+        site = _site(session, draft, statement.name)
+        if statement.if_not_exists and _is_taken(session, draft.catalog, statement.name):
+            return _exists(session, f'connection "{site.name}"', "CREATE CONNECTION")
+        secrets: dict[tuple[str, ...], Secret] = {}
+        given = tuple(
+            replace(each, value=_complete(session, draft.catalog, each.value, secrets))
+            for each in statement.connection_options
+        )
+        complete = replace(
+            statement,
+            name=full_name(draft.catalog, site.namespace, site.name),
+            connection_options=given,
+            if_not_exists=False,
+        )
+        ids = {name: secret.id for name, secret in secrets.items()}
+        definition = msgspec.msgpack.encode(
+            {option.name: _plain(option.value, ids) for option in given}
+        )
+        used = list(dict.fromkeys(ids.values()))
+        sql = create_text(complete)
+        items.create_connection(draft, site, statement.kind, sql, definition, used)
+        await session.front.commit(draft)
+    return Done("CREATE CONNECTION")
+
+
+def _check_options(statement: ast.CreateConnection) -> None:
+    required, more = _CONNECTION_OPTIONS[statement.kind]
+    asked = options.by_name(statement.connection_options, (*required, *more))
+    options.by_name(statement.options, _WITH_OPTIONS)
+    for name in required:
+        if name not in asked:
+            raise SyntaxFault(f"{name.upper()} option is required")
+    if statement.kind == "kafka" and ("broker" in asked) == ("brokers" in asked):
+        raise SyntaxFault("either BROKER or BROKERS is required")
+    for option in asked.values():
+        if option.value is None:
+            raise SyntaxFault(f"{option.name} requires a parameter", option.position)
+        if option.name in _ONLY_SECRET and not isinstance(option.value, SecretValue):
+            raise SyntaxFault(
+                f"{option.name.upper()} must be given as a secret",
+                option.position,
+                hint="Use CREATE SECRET, and SECRET name as the value.",
+            )
+
+
+def _complete(
+    session: SqlSession,
+    catalog: Catalog,
+    value: OptionValue | None,
+    secrets: dict[tuple[str, ...], Secret],
+) -> OptionValue | None:
+    """The value with the full names of secrets, which are found and may be used."""
+    match value:
+        case SecretValue(name):
+            secret = catalog.named(Secret, name_of(name.parts), session.scope)
+            privileges.check(catalog, session.role.oid, secret, Privilege.USAGE)
+            full = full_name(catalog, secret.namespace, secret.name)
+            secrets[full.parts] = secret
+            return SecretValue(full)
+        case ListValue(found):
+            complete = (_complete(session, catalog, each, secrets) for each in found)
+            return ListValue(tuple(each for each in complete if each is not None))
+        case _:
+            return value
+
+
+def _plain(value: OptionValue | None, secrets: Mapping[tuple[str, ...], GlobalId]) -> Any:
+    """The value for whoever uses the connection; a secret is its id."""
+    match value:
+        case None:
+            return None
+        case StringValue(text) | NumberValue(text) | ExpressionText(text):
+            return text
+        case NameValue(name):
+            return ".".join(name.parts)
+        case SecretValue(name):
+            return {"secret": str(secrets[name.parts])}
+        case ListValue(found):
+            return [_plain(each, secrets) for each in found]
+
+
+# Materialized views
+
+
+async def refresh(
+    session: SqlSession, statement: ast.RefreshMaterializedView, _: Parameters
+) -> Response:
+    name = name_of(statement.name.parts)
+    session.front.core.current.named(MaterializedView, name, session.scope)
+    raise Unsupported(
+        "REFRESH MATERIALIZED VIEW is not supported",
+        hint="A materialized view is always up to date.",
+    )
+
+
+# Shared
+
+
+def _site(session: SqlSession, draft: Draft, name: ObjectName) -> Site:
+    namespace = draft.catalog.target(name_of(name.parts), session.scope)
+    privileges.check(draft.catalog, session.role.oid, namespace, Privilege.CREATE)
+    return Site(namespace.oid, name.parts[-1], session.role.oid)
+
+
+def _is_taken(session: SqlSession, catalog: Catalog, name: ObjectName) -> bool:
+    namespace = catalog.target(name_of(name.parts), session.scope)
+    full = full_name(catalog, namespace.oid, name.parts[-1])
+    return isinstance(catalog.find(name_of(full.parts), session.scope), Item)
+
+
+def _exists(session: SqlSession, what: str, tag: str) -> Response:
+    session.notify(Notice(f"{what} already exists, skipping", sqlstate="42710"))
+    return Done(tag)
+
+
+RUN: dict[type[Any], Callable[..., Awaitable[Response]]] = {
+    ast.CreateCluster: create_cluster,
+    ast.CreateSecret: create_secret,
+    ast.AlterSecret: alter_secret,
+    ast.CreateConnection: create_connection,
+    ast.RefreshMaterializedView: refresh,
+}

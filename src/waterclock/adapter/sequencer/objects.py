@@ -1,0 +1,126 @@
+"""DROP, and how statements name objects that exist."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from waterclock.adapter.api import Done, Notice, Response
+from waterclock.adapter.errors import ObjectInUse, Unsupported
+from waterclock.adapter.planning import name_of
+from waterclock.adapter.sequencer import roles
+from waterclock.catalog import dropping, privileges
+from waterclock.catalog.catalog import Catalog
+from waterclock.catalog.objects import (
+    AnyOwned,
+    Connection,
+    Database,
+    Index,
+    Item,
+    MaterializedView,
+    Secret,
+    Source,
+    Table,
+    View,
+)
+from waterclock.errors import WaterclockError
+from waterclock.sql import ast
+from waterclock.sql.ast.common import ObjectKind, ObjectName
+
+if TYPE_CHECKING:
+    from waterclock.adapter.session import SqlSession
+
+Parameters = Sequence[pa.Scalar]
+
+ITEM_KINDS: dict[ObjectKind, type[Item]] = {
+    ObjectKind.TABLE: Table,
+    ObjectKind.VIEW: View,
+    ObjectKind.MATERIALIZED_VIEW: MaterializedView,
+    ObjectKind.INDEX: Index,
+    ObjectKind.SOURCE: Source,
+    ObjectKind.CONNECTION: Connection,
+    ObjectKind.SECRET: Secret,
+}
+MISSING = ("42P01", "42704", "3F000", "3D000")
+
+
+async def drop(session: SqlSession, statement: ast.Drop, _: Parameters) -> Response:
+    if statement.kind is ObjectKind.ROLE:
+        return await roles.drop_roles(session, statement)
+    core = session.front.core
+    async with session.front.changing() as draft:
+        targets = []
+        for name in statement.names:
+            found = _droppable(session, draft.catalog, statement, name)
+            if found is not None:
+                _require_unused(session, found)
+                privileges.check_owner(draft.catalog, session.role.oid, found)
+                targets.append(found)
+        if not targets:
+            return Done(f"DROP {statement.kind.value}")
+        dropped = dropping.drop(draft, targets, cascade=statement.cascade)
+        gone = [each for each in dropped.everything if isinstance(each, Item)]
+        maintained = [i.id for i in gone if isinstance(i, MaterializedView | Index)]
+        await session.front.commit(
+            draft, (), lambda _given: [core.compute.removal(each) for each in maintained]
+        )
+        for each in maintained:
+            await asyncio.to_thread(core.compute.end, each)
+        for item in gone:
+            core.let_go(item.id, item.collections)
+    if dropped.cascaded:
+        _tell_cascade(session, core.current, dropped.cascaded)
+    return Done(f"DROP {statement.kind.value}")
+
+
+def _droppable(
+    session: SqlSession, catalog: Catalog, statement: ast.Drop, name: ObjectName
+) -> AnyOwned | None:
+    """What the name means; None, with a notice, if nothing does and that is no error."""
+    try:
+        return named(session, catalog, statement.kind, name)
+    except WaterclockError as error:
+        if not statement.if_exists or error.sqlstate not in MISSING:
+            raise
+        session.notify(Notice(f"{error.message}, skipping"))
+        return None
+
+
+def _require_unused(session: SqlSession, found: AnyOwned) -> None:
+    if isinstance(found, Database):
+        if found.name == session.startup.database:
+            raise ObjectInUse("cannot drop the currently open database")
+        if session.front.uses(database=found.name):
+            raise ObjectInUse(f'database "{found.name}" is being accessed by other users')
+
+
+def named(session: SqlSession, catalog: Catalog, kind: ObjectKind, name: ObjectName) -> AnyOwned:
+    """The object of the kind that the name means."""
+    if kind in ITEM_KINDS:
+        found: AnyOwned = catalog.named(ITEM_KINDS[kind], name_of(name.parts), session.scope)  # type: ignore[assignment]
+        return found
+    match kind:
+        case ObjectKind.DATABASE:
+            return catalog.database(name.parts[-1])
+        case ObjectKind.SCHEMA:
+            outer = name.parts[-2] if len(name.parts) > 1 else session.startup.database
+            return catalog.namespace(outer, name.parts[-1])
+        case ObjectKind.CLUSTER:
+            return catalog.cluster(name.parts[-1])
+        case _:
+            raise Unsupported(f"{kind.value} is not supported")
+
+
+def _tell_cascade(session: SqlSession, catalog: Catalog, gone: Sequence[AnyOwned]) -> None:
+    described = [catalog.described(each) for each in gone]
+    if len(described) == 1:
+        session.notify(Notice(f"drop cascades to {described[0]}"))
+    else:
+        detail = "\n".join(f"drop cascades to {each}" for each in described)
+        session.notify(Notice(f"drop cascades to {len(gone)} other objects", detail=detail))
+
+
+RUN: dict[type[Any], Callable[..., Awaitable[Response]]] = {ast.Drop: drop}

@@ -1,0 +1,237 @@
+"""SELECT, VALUES, TABLE and WITH.
+
+A query goes one of three ways. Over the system's relations, or over none, it is answered by the
+catalog's own engine. If it only picks rows of one collection, the rows are fetched and picked here.
+Everything else is evaluated by Spark over the contents of what it reads. All three see the catalog,
+and the collections, at one moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import decimal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from waterclock.adapter.api import (
+    ColumnDescription,
+    Response,
+    Rows,
+    StatementDescription,
+)
+from waterclock.adapter.errors import InvalidTime, Unsupported
+from waterclock.adapter.picking import pick
+from waterclock.adapter.planning import Plan, plan_query
+from waterclock.adapter.reading import Moment
+from waterclock.adapter.results import in_batches, shaped
+from waterclock.catalog import privileges
+from waterclock.catalog.system.answerer import CatalogResult
+from waterclock.catalog.system.routing import Route, route
+from waterclock.catalog.system.session import Cancellation as CatalogCancellation
+from waterclock.model.pg_types import TEXT, PgType
+from waterclock.oracle.selection import AsOf, Isolation
+from waterclock.sql import ast
+from waterclock.sql.ast.common import ExpressionText, QueryText
+from waterclock.sql.binding import bind_values
+
+if TYPE_CHECKING:
+    from waterclock.adapter.session import SqlSession
+
+Parameters = Sequence[pa.Scalar]
+
+
+async def describe_query(
+    session: SqlSession, statement: ast.Query, types: Sequence[PgType | None]
+) -> StatementDescription:
+    """The types of a query's parameters and columns."""
+    if is_for_catalog(session, statement.query):
+        oids = [0 if each is None else each.oid for each in types]
+        answerer = session.front.answerer
+        found = await asyncio.to_thread(
+            answerer.describe, statement.query.text, oids, session.catalog_facts()
+        )
+        columns = tuple(ColumnDescription(c.name, c.type) for c in found.columns)
+        return StatementDescription(found.parameters, columns)
+    plan = planned(session, statement.query, types=types)
+    return StatementDescription(plan.bound.parameters, described(plan))
+
+
+async def run_query(session: SqlSession, statement: ast.Query, parameters: Parameters) -> Response:
+    """Answer a query."""
+    if is_for_catalog(session, statement.query):
+        return await _from_catalog(session, statement.query, parameters)
+    plan = planned(session, statement.query, parameters=parameters)
+    table = await evaluated(session, plan, await as_of_time(session, statement.as_of))
+    return Rows(described(plan), in_batches(table))
+
+
+def planned(
+    session: SqlSession,
+    query: QueryText,
+    *,
+    types: Sequence[PgType | None] = (),
+    parameters: Parameters | None = None,
+    maintained: bool = False,
+    target_types: Sequence[PgType | None] = (),
+    target_names: Sequence[str] = (),
+) -> Plan:
+    """The query's plan, if the session's role may read what it reads."""
+    catalog = session.front.core.current
+    plan = plan_query(
+        catalog,
+        session.scope,
+        session.facts(),
+        query.text,
+        query.position,
+        parameter_types=types,
+        parameters=parameters,
+        maintained=maintained,
+        target_types=target_types,
+        target_names=target_names,
+    )
+    privileges.check_read(catalog, session.role.oid, plan.named)
+    return plan
+
+
+def described(plan: Plan) -> tuple[ColumnDescription, ...]:
+    """The plan's columns as clients are told of them."""
+    return tuple(
+        ColumnDescription(c.name, c.type, c.table_oid, c.column_number) for c in plan.bound.columns
+    )
+
+
+async def evaluated(session: SqlSession, plan: Plan, as_of: AsOf | None = None) -> pa.Table:
+    """The rows of a plan at the time of the session's transaction, in the declared types."""
+    moment = chosen(session, plan, as_of)
+    try:
+        table = await _rows(session, plan, moment)
+    finally:
+        if session.transaction.moment is not moment:
+            moment.close()
+    return shaped(table, [column.type for column in plan.bound.columns])
+
+
+def chosen(session: SqlSession, plan: Plan, as_of: AsOf | None) -> Moment:
+    """The moment of a read: that of the transaction, unless AS OF names another one."""
+    transaction = session.transaction
+    transaction.require_readable()
+    reading = session.front.reading
+    isolation = Isolation(session.settings.get("transaction_isolation"))
+    if as_of is not None or not transaction.in_block:
+        moment = reading.choose(list(plan.inputs), isolation, as_of)
+        if as_of is None:
+            transaction.moment = moment
+            transaction.read(plan.tables)
+        return moment
+    if transaction.moment is None:
+        everything = session.front.core.holds.known()
+        transaction.moment = reading.choose(list(plan.inputs), isolation, among=everything)
+    transaction.read(plan.tables)
+    return transaction.moment
+
+
+async def _rows(session: SqlSession, plan: Plan, moment: Moment) -> pa.Table:
+    reading = session.front.reading
+    simple = plan.bound.simple
+    if simple is None:
+        return await reading.evaluate(moment, plan.bound.sql, plan.inputs, session.cancellation)
+    await reading.complete(moment, [simple.source])
+    await reading.check_errors(moment, [simple.source], session.cancellation)
+    return await pick(session.front, moment, simple, plan.inputs[simple.source], session)
+
+
+def is_for_catalog(session: SqlSession, query: QueryText) -> bool:
+    match route(query.text, session.front.is_system):
+        case Route.CATALOG | Route.CONSTANT:
+            return True
+        case Route.USER:
+            return False
+        case Route.MIXED:
+            raise Unsupported(
+                "a query can not join the system's relations with others",
+                hint="Read the system's relations in a query of their own.",
+            )
+
+
+async def _from_catalog(session: SqlSession, query: QueryText, parameters: Parameters) -> Response:
+    found = await answered(session, query.text, parameters)
+    for change in found.settings:
+        session.settings.set(change.name, change.value, local=change.local)
+    columns = tuple(ColumnDescription(c.name, c.type) for c in found.columns)
+    return Rows(columns, in_batches(found.rows))
+
+
+async def answered(session: SqlSession, text: str, parameters: Parameters = ()) -> CatalogResult:
+    """What the catalog's own engine says to a query over the system's relations, or over none."""
+    cancellation = CatalogCancellation()
+    stop = asyncio.ensure_future(session.cancellation.wait())
+    stop.add_done_callback(lambda task: None if task.cancelled() else cancellation.cancel())
+    try:
+        return await asyncio.to_thread(
+            session.front.answerer.execute,
+            text,
+            [each.as_py() for each in parameters],
+            session.catalog_facts(),
+            (),
+            cancellation,
+        )
+    finally:
+        stop.cancel()
+
+
+async def constants(
+    session: SqlSession,
+    written: Sequence[ExpressionText],
+    types: Sequence[PgType],
+    parameters: Parameters = (),
+) -> tuple[pa.Scalar, ...]:
+    """The values of constant expressions, converted to types as if they were assigned."""
+    if not written:
+        return ()
+    table = bind_values([written], types, facts=session.facts(), parameters=parameters)
+    if table is None:
+        text = ", ".join(each.text for each in written)
+        query = QueryText(f"SELECT {text}", written[0].position)
+        plan = planned(session, query, parameters=parameters, target_types=types)
+        table = await evaluated(session, plan)
+    return tuple(column[0] for column in shaped(table, types).columns)
+
+
+async def as_of_time(session: SqlSession, as_of: ast.queries.AsOf | None) -> AsOf | None:
+    """The time that AS OF names."""
+    if as_of is None:
+        return None
+    return AsOf(await time_of(session, as_of.time, "AS OF"), as_of.at_least)
+
+
+async def time_of(session: SqlSession, written: ExpressionText, what: str) -> int:
+    """The time that a constant expression stands for; `what` says where it was written."""
+    found = await answered(session, f"SELECT {written.text}")
+    value = found.rows.column(0)[0].as_py() if found.rows.num_rows == 1 else None
+    return _millis(value, f"{what} {written.text}")
+
+
+def _millis(value: object, text: str) -> int:
+    """A time of the timeline: milliseconds, or a moment of the calendar."""
+    match value:
+        case int():
+            return value
+        case decimal.Decimal() if value == int(value):
+            return int(value)
+        case str() if value.strip().isdigit():
+            return int(value)
+        case datetime.datetime():
+            zoned = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
+            return int(zoned.timestamp() * 1000)
+        case _:
+            raise InvalidTime(f"{text} is not a time")
+
+
+DEFAULT_PARAMETER = TEXT
+RUN: dict[type[Any], Callable[..., Awaitable[Response]]] = {ast.Query: run_query}
+DESCRIBE: dict[type[Any], Callable[..., Awaitable[StatementDescription]]] = {
+    ast.Query: describe_query
+}

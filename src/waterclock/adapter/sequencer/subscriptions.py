@@ -1,0 +1,218 @@
+"""SUBSCRIBE: the contents of a relation at a time, then every change of it, as they become known.
+
+What only picks columns and rows of a table, a source or a materialized view is followed where it is
+stored, and all subscribers of it share the reading. Anything else is maintained as a view that
+nobody else sees, for as long as somebody subscribes to it.
+
+A subscription has no end, so `statement_timeout` does not apply to it: it ends when it is
+cancelled, when UP TO is reached, when what it reads is dropped, or when that has no value any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+
+from waterclock.adapter.api import Response, Rows, StatementDescription
+from waterclock.adapter.envelopes import Shape
+from waterclock.adapter.errors import Unsupported
+from waterclock.adapter.feeds import Feed
+from waterclock.adapter.planning import Plan
+from waterclock.adapter.pumps import Followed
+from waterclock.adapter.reading import Moment
+from waterclock.adapter.sequencer import changes
+from waterclock.adapter.sequencer.queries import (
+    as_of_time,
+    described,
+    is_for_catalog,
+    planned,
+    time_of,
+)
+from waterclock.adapter.transient import Transient
+from waterclock.errors import WaterclockError
+from waterclock.model.errors import UnknownColumn
+from waterclock.model.ids import GlobalId
+from waterclock.model.pg_types import PgType
+from waterclock.model.schema import Schema
+from waterclock.oracle.selection import AsOf, Isolation
+from waterclock.persist.rows import DIFF, row_schema
+from waterclock.sql import ast, options
+from waterclock.sql.ast.common import ObjectName, QueryText, SortKey
+from waterclock.sql.ast.queries import SubscribeForm
+from waterclock.sql.quoting import quote_name
+
+if TYPE_CHECKING:
+    from waterclock.adapter.session import SqlSession
+
+Parameters = Sequence[pa.Scalar]
+
+
+class InvalidRange(WaterclockError):
+    """The subscription would end before it begins."""
+
+    sqlstate: ClassVar[str] = "22023"
+
+
+async def describe_subscribe(
+    session: SqlSession, statement: ast.Subscribe, types: Sequence[PgType | None]
+) -> StatementDescription:
+    plan = _planned(session, statement, types=types)
+    return StatementDescription(plan.bound.parameters, _shape(statement, plan).described)
+
+
+async def subscribe(
+    session: SqlSession, statement: ast.Subscribe, parameters: Parameters
+) -> Response:
+    """Begin a subscription; its rows come as long as somebody asks for them."""
+    session.transaction.require_readable()
+    asked = options.by_name(statement.options, ("snapshot", "progress"))
+    plan = _planned(session, statement, parameters=parameters)
+    shape = _shape(statement, plan)
+    as_of = await as_of_time(session, statement.as_of)
+    up_to = None
+    if statement.up_to is not None:
+        up_to = await time_of(session, statement.up_to, "UP TO")
+    wants_contents = "snapshot" not in asked or options.truth(asked["snapshot"])
+    source = await _opened(session, plan, as_of)
+    try:
+        feed = await _feed(session, source, shape, as_of, up_to, wants_contents)
+    except BaseException:
+        await source.close()
+        raise
+    session.outlast_clock()
+    return Rows(shape.described, feed, "SUBSCRIBE")
+
+
+class _Source:
+    """The collection that is followed, and what to do when it is not any more."""
+
+    def __init__(
+        self, collection: GlobalId, schema: Schema, close: Callable[[], Awaitable[None]] | None
+    ) -> None:
+        self.collection = collection
+        self.schema = schema
+        self._close = close
+
+    async def close(self) -> None:
+        if self._close is not None:
+            await self._close()
+
+
+async def _opened(session: SqlSession, plan: Plan, as_of: AsOf | None) -> _Source:
+    simple = plan.bound.simple
+    if simple is not None and _only_picks(plan):
+        return _Source(simple.source, plan.inputs[simple.source], None)
+    view = Transient(session.front.core, plan)
+    await view.begin(None if as_of is None else as_of.time)
+    return _Source(view.output, view.schema, view.end)
+
+
+async def _feed(
+    session: SqlSession,
+    source: _Source,
+    shape: Shape,
+    as_of: AsOf | None,
+    up_to: int | None,
+    wants_contents: bool,
+) -> Feed:
+    moment = _chosen(session, source.collection, as_of)
+    try:
+        if up_to is not None and up_to < moment.time:
+            raise InvalidRange(
+                f"UP TO {up_to} is before the time at which the subscription begins, {moment.time}"
+            )
+        reading, cancelled = session.front.reading, session.cancellation
+        await reading.complete(moment, [source.collection])
+        await reading.check_errors(moment, [source.collection], cancelled)
+        columns = source.schema.project(shape.needed)
+        contents = None
+        if wants_contents and up_to != moment.time:
+            contents = await reading.contents(moment, source.collection, columns, cancelled)
+    except BaseException:
+        moment.close()
+        raise
+    followed = Followed(source.collection, row_schema(columns))
+    front = session.front
+    feed = Feed(front.core, front.pumps, followed, shape, moment, up_to, source.close)
+    feed.begin(contents)
+    return feed
+
+
+def _chosen(session: SqlSession, collection: GlobalId, as_of: AsOf | None) -> Moment:
+    """The moment at which it begins: that of the transaction, if that has read already."""
+    transaction = session.transaction
+    isolation = Isolation(session.settings.get("transaction_isolation"))
+    if as_of is None and transaction.moment is not None:
+        as_of = AsOf(transaction.moment.time, at_least=True)
+    return session.front.reading.choose([collection], isolation, as_of)
+
+
+def _planned(
+    session: SqlSession,
+    statement: ast.Subscribe,
+    *,
+    types: Sequence[PgType | None] = (),
+    parameters: Parameters | None = None,
+) -> Plan:
+    target = statement.target
+    query = target if isinstance(target, QueryText) else _everything(target)
+    if is_for_catalog(session, query):
+        raise Unsupported("SUBSCRIBE to relations of the system, or to none, is not supported")
+    return planned(session, query, types=types, parameters=parameters, maintained=True)
+
+
+def _everything(name: ObjectName) -> QueryText:
+    return QueryText(f"SELECT * FROM {quote_name(name.parts)}", name.position)
+
+
+def _only_picks(plan: Plan) -> bool:
+    simple = plan.bound.simple
+    assert simple is not None
+    whole = simple.limit is None and simple.offset is None
+    return whole and not simple.order and not simple.count_star
+
+
+def _shape(statement: ast.Subscribe, plan: Plan) -> Shape:
+    asked = options.by_name(statement.options, ("snapshot", "progress"))
+    columns = described(plan)
+    names = [column.name for column in columns]
+    form, key = statement.envelope.form, statement.envelope.key
+    if statement.order_by and form is not SubscribeForm.DIFFS:
+        raise Unsupported("WITHIN TIMESTAMP ORDER BY with an ENVELOPE is not supported")
+    simple = plan.bound.simple
+    picks = simple is not None and _only_picks(plan)
+    return Shape(
+        columns,
+        simple.columns if simple is not None and picks else Transient.names(plan),
+        simple.conditions if simple is not None and picks else (),
+        "progress" in asked and options.truth(asked["progress"]),
+        form,
+        tuple(_place(names, identifier.name) for identifier in key),
+        tuple(_sort_key(names, each) for each in statement.order_by),
+    )
+
+
+def _place(names: Sequence[str], name: str) -> int:
+    if name not in names:
+        raise UnknownColumn(f'column "{name}" does not exist')
+    return names.index(name)
+
+
+def _sort_key(names: Sequence[str], key: SortKey) -> tuple[int | None, bool, bool]:
+    name = changes.column_named(key.expression)
+    if name is None:
+        raise Unsupported(
+            "WITHIN TIMESTAMP ORDER BY an expression is not supported",
+            hint="Order by columns of the relation, or by mz_diff.",
+        )
+    place = None if name == DIFF else _place(names, name)
+    nulls_first = key.descending if key.nulls_first is None else key.nulls_first
+    return place, key.descending, nulls_first
+
+
+RUN: dict[type[Any], Callable[..., Awaitable[Response]]] = {ast.Subscribe: subscribe}
+DESCRIBE: dict[type[Any], Callable[..., Awaitable[StatementDescription]]] = {
+    ast.Subscribe: describe_subscribe
+}

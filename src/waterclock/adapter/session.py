@@ -1,0 +1,403 @@
+"""A client's session: its settings, its transaction, its prepared statements and its portals.
+
+Statements come as text, or prepared and bound through the extended protocol; both end in the same
+place, `sequencer.run`, which carries one statement out and gives its response. What is here is the
+life around that: which transaction a statement belongs to, what an error does to it, portals that
+are read bit by bit, and stopping a statement from outside or by the clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from waterclock.adapter import sequencer
+from waterclock.adapter.api import (
+    Batches,
+    CopyIn,
+    CopyOut,
+    Done,
+    EmptyQuery,
+    Format,
+    Notice,
+    PortalDescription,
+    Response,
+    Rows,
+    Startup,
+    StatementDescription,
+    TransactionStatus,
+)
+from waterclock.adapter.errors import (
+    DuplicateCursor,
+    DuplicateStatement,
+    StatementCancelled,
+    TooManyStatements,
+    UnknownCursor,
+    UnknownStatement,
+)
+from waterclock.adapter.portals import Portal, PreparedStatement
+from waterclock.adapter.reading import Cancellation
+from waterclock.adapter.results import closed
+from waterclock.adapter.settings import Settings, milliseconds
+from waterclock.adapter.transaction import Transaction
+from waterclock.catalog.names import Scope
+from waterclock.catalog.objects import Role
+from waterclock.catalog.system.session import SessionFacts as CatalogFacts
+from waterclock.model.pg_types import PgType
+from waterclock.sql.ast import Commit, Insert, Rollback, RollbackToSavepoint, Statement
+from waterclock.sql.binding import SessionFacts
+from waterclock.sql.parser import Parsed, parse_statements
+
+if TYPE_CHECKING:
+    from waterclock.adapter.front import SqlFront
+
+T = TypeVar("T")
+
+
+class SqlSession:
+    """Implements `api.Session`."""
+
+    def __init__(
+        self,
+        front: SqlFront,
+        startup: Startup,
+        role: Role,
+        settings: Settings,
+        notify: Callable[[Notice], None],
+    ) -> None:
+        self.front = front
+        self.startup = startup
+        self.role = role
+        self.settings = settings
+        self.notify = notify
+        self.transaction = Transaction()
+        self.statements: dict[str, PreparedStatement] = {}
+        self.portals: dict[str, Portal] = {}
+        self.cancellation = Cancellation()
+        self.started = datetime.datetime.now(datetime.UTC)
+        self._loop = asyncio.get_running_loop()
+        self._timeout: asyncio.TimerHandle | None = None
+        self._timed_out = False
+
+    # What statements ask for
+
+    @property
+    def status(self) -> TransactionStatus:
+        return self.transaction.status
+
+    def reported_settings(self) -> Mapping[str, str]:
+        return self.settings.reported
+
+    @property
+    def scope(self) -> Scope:
+        """Where names are looked up."""
+        return Scope(self.startup.database, self.role.name, self.settings.search_path)
+
+    def facts(self) -> SessionFacts:
+        """What the session contributes to the meaning of a query."""
+        return SessionFacts(
+            current_user=self.role.name,
+            session_user=self.startup.user,
+            current_database=self.startup.database,
+            search_path=self.scope.written_schemas,
+            timezone=self.settings.get("TimeZone"),
+            now=self.transaction.started,
+            mz_now=None,
+        )
+
+    def catalog_facts(self) -> CatalogFacts:
+        """The same for queries over the system's relations."""
+        return CatalogFacts(
+            current_user=self.role.name,
+            session_user=self.startup.user,
+            database=self.startup.database,
+            search_path=self.settings.search_path,
+            backend_pid=self.startup.process_id,
+            application_name=self.settings.get("application_name"),
+            settings=self.settings.changed(),
+            now=self.transaction.started,
+            started=self.front.started,
+        )
+
+    # The simple protocol
+
+    async def run_simple(self, text: str) -> AsyncIterator[Response]:
+        parsed = parse_statements(text)
+        if not parsed:
+            yield EmptyQuery()
+        for each in parsed:
+            if self.transaction.has_written and not isinstance(each.statement, Insert):
+                await self.sync()  # what follows may have to see it
+            response = await self._guarded(partial(self._run, each, ()))
+            if each is parsed[-1] and isinstance(response, Done):
+                await self.sync()  # it says that it is done: so it is durable
+            yield self._watched(response)
+        await self.sync()
+
+    # The extended protocol
+
+    async def parse(self, name: str, text: str, parameter_oids: Sequence[int]) -> None:
+        if name and name in self.statements:
+            raise DuplicateStatement(f'prepared statement "{name}" already exists')
+        parsed = parse_statements(text)
+        if len(parsed) > 1:
+            raise TooManyStatements("cannot insert multiple commands into a prepared statement")
+        only = parsed[0] if parsed else None
+        self._require_sound(only)
+        given = [PgType(oid) if oid else None for oid in parameter_oids]
+        self.statements[name] = await self.prepared(only, given)
+
+    async def prepared(
+        self, parsed: Parsed | None, types: Sequence[PgType | None]
+    ) -> PreparedStatement:
+        """A statement with the types of its parameters and columns."""
+        if parsed is None:
+            return PreparedStatement(None, StatementDescription((), None))
+        return PreparedStatement(parsed, await sequencer.describe(self, parsed, types))
+
+    async def describe_statement(self, name: str) -> StatementDescription:
+        return self._statement(name).description
+
+    async def bind(
+        self,
+        portal: str,
+        statement: str,
+        parameters: Sequence[pa.Scalar],
+        formats: tuple[Format, ...],
+    ) -> None:
+        prepared = self._statement(statement)
+        self._require_sound(prepared.parsed)
+        if portal and portal in self.portals:
+            raise DuplicateCursor(f'cursor "{portal}" already exists')
+        description = PortalDescription(prepared.description.columns, formats)
+        self.portals[portal] = Portal(prepared.parsed, description, tuple(parameters))
+
+    async def describe_portal(self, name: str) -> PortalDescription:
+        return self.portal(name).description
+
+    async def execute(self, portal: str, max_rows: int) -> Response:
+        found = self.portal(portal)
+        if found.parsed is None:
+            return EmptyQuery()
+        if found.rows is not None:
+            return self._page(found, max_rows)
+        if found.is_done:
+            return Done("SELECT 0")
+        parsed, parameters = found.parsed, found.parameters
+        response = await self._guarded(lambda: self._run(parsed, parameters))
+        found.is_done = True
+        if not isinstance(response, Rows):
+            return self._watched(response)
+        found.rows = response
+        return self._page(found, max_rows)
+
+    async def close_statement(self, name: str) -> None:
+        self.statements.pop(name, None)
+
+    async def close_portal(self, name: str) -> None:
+        await self.drop_portal(name)
+
+    async def sync(self) -> None:
+        if not self.transaction.in_block:
+            if self.transaction.has_failed:
+                await self.rollback()
+            else:
+                await self.commit()
+
+    async def fail(self) -> None:
+        self._stop_clock()
+        self.transaction.has_failed = True
+        if not self.transaction.in_block:
+            await self.rollback()
+
+    # Stopping
+
+    def cancel(self) -> None:
+        self._loop.call_soon_threadsafe(self.cancellation.set)
+
+    async def terminate(self) -> None:
+        self.cancellation.set()
+        for name in list(self.portals):
+            await self.drop_portal(name)
+        self.transaction.close()
+        self.front.ended(self)
+
+    # Portals
+
+    def portal(self, name: str) -> Portal:
+        found = self.portals.get(name)
+        if found is None:
+            what = f'portal "{name}"' if name == "" else f'cursor "{name}"'
+            raise UnknownCursor(f"{what} does not exist")
+        return found
+
+    async def drop_portal(self, name: str) -> None:
+        """Forget a portal and end what feeds it."""
+        found = self.portals.pop(name, None)
+        if found is not None and found.rows is not None:
+            await closed(found.rows.batches)
+
+    def _statement(self, name: str) -> PreparedStatement:
+        found = self.statements.get(name)
+        if found is None:
+            raise UnknownStatement(f'prepared statement "{name}" does not exist')
+        return found
+
+    def _page(self, portal: Portal, max_rows: int) -> Response:
+        rows = portal.rows
+        assert rows is not None
+        batches = self.taken(portal, max_rows or None)
+        return Rows(
+            rows.columns,
+            self._stoppable(batches),
+            rows.tag,
+            rows.counted,
+            portal.description.formats,
+        )
+
+    async def taken(self, portal: Portal, count: int | None) -> Batches:
+        """At most so many further rows of a portal."""
+        rows = portal.rows
+        assert rows is not None
+        while count is None or count > 0:
+            if portal.left:
+                batch = portal.left.pop(0)
+            else:
+                try:
+                    batch = await anext(rows.batches)
+                except StopAsyncIteration:
+                    return
+            if count is not None and batch.num_rows > count:
+                portal.left.insert(0, batch.slice(count))
+                batch = batch.slice(0, count)
+            if count is not None:
+                count -= batch.num_rows
+            portal.position += batch.num_rows
+            if batch.num_rows:
+                yield batch
+
+    # Transactions
+
+    async def commit(self) -> None:
+        """End the transaction; what it wrote is durable on return."""
+        transaction = self.transaction
+        if transaction.has_failed:
+            await self.rollback()
+            return
+        try:
+            if transaction.has_written:
+                tables = self.front.core.tables
+                await tables.write(transaction.changes(), transaction.dependence())
+        except BaseException:
+            await self.rollback()
+            raise
+        await self._end(committed=True)
+
+    async def rollback(self) -> None:
+        """End the transaction without a trace of it."""
+        await self._end(committed=False)
+
+    async def _end(self, *, committed: bool) -> None:
+        self._stop_clock()
+        self.transaction.close()
+        self.transaction = Transaction()
+        self.settings.end(committed=committed)
+        for name, portal in list(self.portals.items()):
+            portal.is_kept = portal.is_kept or (portal.is_held and committed)
+            if not portal.is_kept:
+                await self.drop_portal(name)
+
+    def _require_sound(self, parsed: Parsed | None) -> None:
+        """Raise if the transaction has failed and this would not end it."""
+        if parsed is not None and not _ends_transaction(parsed.statement):
+            self.transaction.require_sound()
+
+    # Running
+
+    async def _run(self, parsed: Parsed, parameters: Sequence[pa.Scalar]) -> Response:
+        self._require_sound(parsed)
+        return await sequencer.run(self, parsed, parameters)
+
+    async def _guarded(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do something that may be cancelled, or take too long."""
+        self._start_clock()
+        task = asyncio.ensure_future(work())
+        stop = asyncio.ensure_future(self.cancellation.wait())
+        try:
+            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            task.cancel()
+            await asyncio.wait({task})
+            raise self._stopped()
+        finally:
+            stop.cancel()
+
+    def _watched(self, response: Response) -> Response:
+        """The response, with its rows made stoppable."""
+        match response:
+            case Rows(columns, batches, tag, counted, formats):
+                return Rows(columns, self._stoppable(batches), tag, counted, formats)
+            case CopyOut(columns, options, batches):
+                return CopyOut(columns, options, self._stoppable(batches))
+            case CopyIn() | Done() | EmptyQuery():
+                self._stop_clock()
+                return response
+
+    async def _stoppable(self, batches: Batches) -> Batches:
+        """The same rows; an error as soon as somebody wants the statement to stop."""
+        try:
+            while True:
+                try:
+                    yield await self._next(batches)
+                except StopAsyncIteration:
+                    return
+        finally:
+            self._stop_clock()
+            await closed(batches)
+
+    async def _next(self, batches: Batches) -> pa.RecordBatch:
+        following = asyncio.ensure_future(anext(batches))
+        stop = asyncio.ensure_future(self.cancellation.wait())
+        try:
+            await asyncio.wait({following, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                return following.result()
+            following.cancel()
+            await asyncio.wait({following})
+            raise self._stopped()
+        finally:
+            stop.cancel()
+
+    def _start_clock(self) -> None:
+        self.cancellation = Cancellation()
+        self._timed_out = False
+        millis = milliseconds(self.settings.get("statement_timeout"))
+        if millis:
+            self._timeout = self._loop.call_later(millis / 1000, self._time_out)
+
+    def _time_out(self) -> None:
+        self._timed_out = True
+        self.cancellation.set()
+
+    def outlast_clock(self) -> None:
+        """What runs now may take as long as it likes: it has no end of its own."""
+        self._stop_clock()
+
+    def _stop_clock(self) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None
+
+    def _stopped(self) -> StatementCancelled:
+        why = "statement timeout" if self._timed_out else "user request"
+        return StatementCancelled(f"canceling statement due to {why}")
+
+
+def _ends_transaction(statement: Statement) -> bool:
+    return isinstance(statement, Commit | Rollback | RollbackToSavepoint)

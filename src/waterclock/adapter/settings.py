@@ -1,0 +1,305 @@
+"""Session variables: their names, what they may be, and what they are now.
+
+Values are text, as PostgreSQL shows them. A variable has the value of SET LOCAL until the end of the
+transaction, else that of SET, else the one the session began with. A change inside a transaction is
+taken back if the transaction is.
+
+Variables of clients and of PostgreSQL that mean nothing here are accepted and kept, so that drivers
+which set them are content; a name that is neither known nor qualified is an error.
+"""
+
+from __future__ import annotations
+
+import re
+import zoneinfo
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from waterclock.errors import WaterclockError
+
+
+class UnknownSetting(WaterclockError):
+    """No variable has that name."""
+
+    sqlstate: ClassVar[str] = "42704"
+
+
+class InvalidSetting(WaterclockError):
+    """The variable can not have that value."""
+
+    sqlstate: ClassVar[str] = "22023"
+
+
+class FixedSetting(WaterclockError):
+    """The variable can not be changed."""
+
+    sqlstate: ClassVar[str] = "55P02"
+
+
+Check = Callable[[str], str]
+"""The value in its usual form; `ValueError` if it is none."""
+
+
+def _any(value: str) -> str:
+    return value
+
+
+def _boolean(value: str) -> str:
+    lowered = value.lower()
+    for shown, words in (("on", ("on", "true", "yes", "1")), ("off", ("off", "false", "no", "0"))):
+        if lowered and any(word.startswith(lowered) for word in words):
+            return shown
+    raise ValueError(value)
+
+
+def _one_of(*allowed: str) -> Check:
+    def check(value: str) -> str:
+        for each in allowed:
+            if each.lower() == value.lower():
+                return each
+        raise ValueError(value)
+
+    return check
+
+
+def _fixed(value: str) -> str:
+    raise FixedSetting("the parameter cannot be changed", detail=f'It can not become "{value}".')
+
+
+_MILLIS = {"": 1, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def milliseconds(value: str) -> int:
+    """A duration such as `500`, `10s` or `1 min`; `ValueError` if it is none."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", value)
+    if found is None or found[2] not in _MILLIS:
+        raise ValueError(value)
+    return round(float(found[1]) * _MILLIS[found[2]])
+
+
+def _duration(value: str) -> str:
+    millis = milliseconds(value)
+    for unit in ("d", "h", "min", "s"):
+        if millis and millis % _MILLIS[unit] == 0:
+            return f"{millis // _MILLIS[unit]}{unit}"
+    return f"{millis}ms" if millis else "0"
+
+
+def _time_zone(value: str) -> str:
+    if value.lower() in ("utc", "gmt", "z"):
+        return value.upper() if value.lower() != "z" else "UTC"
+    if re.fullmatch(r"[+-]?\d{1,2}(:\d{2})?", value):
+        return value
+    by_lower = {name.lower(): name for name in zoneinfo.available_timezones()}
+    if value.lower() not in by_lower:
+        raise ValueError(value)
+    return by_lower[value.lower()]
+
+
+def _utf8(value: str) -> str:
+    if value.strip("'").replace("-", "").lower() not in ("utf8", "unicode", "sqlascii"):
+        raise ValueError(value)
+    return "UTF8"
+
+
+def _date_style(value: str) -> str:
+    words = {word.strip().upper() for word in value.split(",")}
+    if not words <= {"ISO", "MDY", "DMY", "YMD", "US", "EUROPEAN"}:
+        raise ValueError(value)
+    return "ISO, MDY"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A variable: its name as shown, its first value, and what it may be."""
+
+    name: str
+    default: str
+    check: Check = _any
+    reported: bool = False
+    """Whether clients are told whenever it changes."""
+
+
+DEFINITIONS = (
+    Definition("application_name", "", reported=True),
+    Definition("client_encoding", "UTF8", _utf8, reported=True),
+    Definition("DateStyle", "ISO, MDY", _date_style, reported=True),
+    Definition("default_transaction_read_only", "off", _boolean, reported=True),
+    Definition("in_hot_standby", "off", _fixed, reported=True),
+    Definition("integer_datetimes", "on", _fixed, reported=True),
+    Definition("IntervalStyle", "postgres", _one_of("postgres"), reported=True),
+    Definition("is_superuser", "on", _fixed, reported=True),
+    Definition("server_encoding", "UTF8", _fixed, reported=True),
+    Definition("server_version", "15.0", _fixed, reported=True),
+    Definition("session_authorization", "", reported=True),
+    Definition("standard_conforming_strings", "on", _one_of("on"), reported=True),
+    Definition("TimeZone", "UTC", _time_zone, reported=True),
+    Definition("mz_version", "v26.10.0 (waterclock)", _fixed, reported=True),
+    Definition("cluster", "quickstart", reported=True),
+    Definition("database", "waterclock", reported=True),
+    Definition("search_path", '"$user", public', reported=True),
+    Definition("server_version_num", "150000", _fixed),
+    Definition("bytea_output", "hex", _one_of("hex")),
+    Definition("client_min_messages", "notice"),
+    Definition("extra_float_digits", "1"),
+    Definition("role", "none"),
+    Definition("statement_timeout", "0", _duration),
+    Definition("lock_timeout", "0", _duration),
+    Definition("idle_in_transaction_session_timeout", "0", _duration),
+    Definition(
+        "transaction_isolation",
+        "strict serializable",
+        _one_of("strict serializable", "serializable"),
+    ),
+    Definition(
+        "default_transaction_isolation",
+        "strict serializable",
+        _one_of(
+            "strict serializable",
+            "serializable",
+            "repeatable read",
+            "read committed",
+            "read uncommitted",
+        ),
+    ),
+    Definition("transaction_read_only", "off", _boolean),
+    Definition("default_transaction_deferrable", "off", _boolean),
+    Definition("real_time_recency", "off", _boolean),
+    Definition("max_identifier_length", "63", _fixed),
+    Definition("max_index_keys", "32", _fixed),
+    Definition("block_size", "8192", _fixed),
+    Definition("lc_collate", "C.UTF-8", _fixed),
+    Definition("lc_ctype", "C.UTF-8", _fixed),
+    Definition("lc_messages", "C"),
+    Definition("lc_monetary", "C"),
+    Definition("lc_numeric", "C"),
+    Definition("lc_time", "C"),
+    Definition("jit", "off", _boolean),
+    Definition("row_security", "on", _boolean),
+    Definition("xmloption", "content"),
+    Definition("synchronous_commit", "on"),
+    Definition("default_table_access_method", "heap"),
+    Definition("default_tablespace", ""),
+    Definition("check_function_bodies", "on", _boolean),
+    Definition("escape_string_warning", "on", _boolean),
+    Definition("password_encryption", "scram-sha-256", _one_of("scram-sha-256")),
+    Definition("max_connections", "1000", _fixed),
+    Definition("enable_seqscan", "on", _boolean),
+    Definition("geqo", "on", _boolean),
+    Definition("work_mem", "4MB"),
+    Definition("auto_route_catalog_queries", "on", _boolean),
+    Definition("welcome_message", "off", _boolean),
+    Definition("current_object_missing_warnings", "off", _boolean),
+)
+_BY_NAME = {definition.name.lower(): definition for definition in DEFINITIONS}
+
+
+class Settings:
+    """The variables of one session."""
+
+    def __init__(self, first: Mapping[str, str]) -> None:
+        """`first` are the values that RESET returns to, where they are not the usual ones."""
+        self._first = {name.lower(): value for name, value in first.items()}
+        self._session: dict[str, str] = {}
+        self._local: dict[str, str] = {}
+        self._before: dict[str, str] | None = None
+        self._reported: Mapping[str, str] = self._report()
+
+    def get(self, name: str) -> str:
+        """The value now; `UnknownSetting`."""
+        key = name.lower()
+        for values in (self._local, self._session, self._first):
+            if key in values:
+                return values[key]
+        if key == "transaction_isolation":
+            # What is weaker than serializable gets more than it asks for.
+            usual = self.get("default_transaction_isolation")
+            return usual if usual == "serializable" else "strict serializable"
+        return self._definition(key).default
+
+    def set(self, name: str, value: str, *, local: bool = False) -> None:
+        """Give the variable a value; `UnknownSetting`, `InvalidSetting`, `FixedSetting`."""
+        key = name.lower()
+        checked = self._checked(self._definition(key), value)
+        (self._local if local else self._session)[key] = checked
+        if not local:
+            self._local.pop(key, None)
+        self._reported = self._report()
+
+    def begin_with(self, name: str, value: str) -> None:
+        """Let RESET return to this value; raises as `set` does."""
+        self._first[name.lower()] = self._checked(self._definition(name.lower()), value)
+        self._reported = self._report()
+
+    def reset(self, name: str | None) -> None:
+        """Return to the value the session began with; None for all of them."""
+        if name is None:
+            self._session.clear()
+            self._local.clear()
+        else:
+            self._definition(name.lower())
+            self._session.pop(name.lower(), None)
+            self._local.pop(name.lower(), None)
+        self._reported = self._report()
+
+    def shown_name(self, name: str) -> str:
+        return self._definition(name.lower()).name
+
+    def all(self) -> dict[str, str]:
+        """Every variable, by the name it is shown under."""
+        return {d.name: self.get(d.name) for d in sorted(DEFINITIONS, key=lambda d: d.name.lower())}
+
+    @property
+    def reported(self) -> Mapping[str, str]:
+        """What clients are told; another object after each change."""
+        return self._reported
+
+    def changed(self) -> dict[str, str]:
+        """The values that are not the usual ones, by lower-case name."""
+        return {**self._first, **self._session, **self._local}
+
+    @property
+    def search_path(self) -> tuple[str, ...]:
+        parts = self.get("search_path").split(",")
+        return tuple(part.strip().strip('"').strip("'") for part in parts if part.strip())
+
+    def begin(self) -> None:
+        """A transaction begins."""
+        self._before = dict(self._session)
+
+    def end(self, *, committed: bool) -> None:
+        """It ends: what was local goes, and everything if it is rolled back."""
+        if not committed and self._before is not None:
+            self._session = self._before
+        self._before = None
+        if self._local or not committed:
+            self._local = {}
+            self._reported = self._report()
+
+    def _report(self) -> Mapping[str, str]:
+        return {d.name: self.get(d.name) for d in DEFINITIONS if d.reported}
+
+    @staticmethod
+    def _definition(key: str) -> Definition:
+        if key in _BY_NAME:
+            return _BY_NAME[key]
+        if "." in key:  # a variable of an extension or of the client's own
+            return Definition(key, "")
+        raise UnknownSetting(f'unrecognized configuration parameter "{key}"')
+
+    @staticmethod
+    def _checked(definition: Definition, value: str) -> str:
+        try:
+            return definition.check(value)
+        except FixedSetting:
+            raise FixedSetting(f'parameter "{definition.name}" cannot be changed') from None
+        except ValueError:
+            raise InvalidSetting(
+                f'invalid value for parameter "{definition.name}": "{value}"'
+            ) from None
+
+
+def is_known(name: str) -> bool:
+    """Whether there is such a variable."""
+    return name.lower() in _BY_NAME or "." in name

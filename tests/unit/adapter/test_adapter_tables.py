@@ -1,0 +1,128 @@
+"""Writes to tables: grouped, at times in one order, refused when what they read has changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from waterclock.adapter.tables import Dependence, TableGone, TableWriter, WriteConflict
+from waterclock.compute.snapshot import contents_at
+from waterclock.model.ids import GlobalId
+from waterclock.model.schema import Column, Int, Schema
+from waterclock.oracle.oracle import PREFIX, Oracle
+from waterclock.persist.blob.memory import MemoryBlob
+from waterclock.persist.consensus.memory import MemoryConsensus
+from waterclock.persist.notes import Notes
+from waterclock.persist.rows import DIFF, row_schema
+from waterclock.persist.store import Store
+from waterclock.storage.api import Description, ReadCapability
+from waterclock.storage.controller import Storage
+
+ONE, TWO = GlobalId.user(1), GlobalId.user(2)
+NUMBER = Schema((Column("n", Int(64)),))
+
+
+class World:
+    def __init__(self) -> None:
+        store = Store.open(MemoryBlob(), MemoryConsensus(), "test")
+        self.storage = Storage(store)
+        self.now = 1000
+        self.woken = 0
+        self.oracle = Oracle(Notes(store, PREFIX), lambda: self.now)
+        self.writer = TableWriter(self.storage, self.oracle, lambda: self.now, self._wake)
+        self.readers: dict[GlobalId, ReadCapability] = {}
+        for table in (ONE, TWO):
+            self.readers[table], writer = self.storage.create(table, Description(NUMBER))
+            self.writer.add(writer)
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    def rows(self, table: GlobalId, time: int) -> list[int]:
+        found = contents_at(self.storage, self.readers[table], time, row_schema(NUMBER))
+        return sorted(found["n"].to_pylist())
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    yield made
+    made.writer.close()
+    made.storage.close()
+
+
+def numbers(*values: int, diff: int = 1) -> pa.Table:
+    return pa.table({"n": pa.array(values, pa.int64()), DIFF: pa.array([diff] * len(values))})
+
+
+@pytest.mark.semantics(80, 86, 98)
+def test_a_write_to_two_tables_happens_at_one_time(world: World) -> None:
+    time = asyncio.run(world.writer.write({ONE: numbers(1, 2), TWO: numbers(3)}))
+    assert time >= 1000
+    assert (world.rows(ONE, time), world.rows(TWO, time)) == ([1, 2], [3])
+    assert (world.rows(ONE, time - 1), world.rows(TWO, time - 1)) == ([], [])
+    assert world.oracle.read_ts() == time
+    assert world.woken == 1
+
+
+@pytest.mark.semantics(82, 83, 93)
+def test_many_writers_share_commits_and_each_is_visible_afterwards(world: World) -> None:
+    async def write(number: int) -> tuple[int, int]:
+        before = world.oracle.read_ts()
+        time = await world.writer.write({ONE: numbers(number)})
+        assert time > before
+        assert world.oracle.read_ts() >= time
+        return number, time
+
+    async def all_of_them() -> list[tuple[int, int]]:
+        return await asyncio.gather(*(write(number) for number in range(50)))
+
+    written = asyncio.run(all_of_them())
+    last = max(time for _, time in written)
+    assert world.rows(ONE, last) == list(range(50))
+    for number, time in written:
+        assert number in world.rows(ONE, time)
+    assert world.woken < 50
+
+
+@pytest.mark.semantics(87, 99)
+def test_a_write_that_depends_on_what_has_changed_is_refused(world: World) -> None:
+    async def run() -> None:
+        read = await world.writer.write({ONE: numbers(1)})
+        await world.writer.write({TWO: numbers(9)})
+        await world.writer.write({ONE: numbers(2)}, Dependence(read, frozenset({ONE})))
+        with pytest.raises(WriteConflict):
+            await world.writer.write({ONE: numbers(3)}, Dependence(read, frozenset({ONE})))
+
+    asyncio.run(run())
+    assert world.rows(ONE, world.oracle.read_ts()) == [1, 2]
+
+
+def test_quiet_tables_are_complete_up_to_now(world: World) -> None:
+    world.now = 5000
+    world.writer.advance()
+    assert world.rows(ONE, 5000) == []
+    time = asyncio.run(world.writer.write({TWO: numbers(1)}))
+    assert time > 5000, "what was complete stays as it is"
+
+
+def test_a_bad_write_fails_alone(world: World) -> None:
+    async def run() -> list[object]:
+        wrong = pa.table({"m": pa.array([1], pa.int64()), DIFF: pa.array([1])})
+        return await asyncio.gather(
+            world.writer.write({ONE: numbers(1)}),
+            world.writer.write({ONE: wrong}),
+            world.writer.write({GlobalId.user(9): numbers(1)}),
+            world.writer.write({ONE: numbers(2)}),
+            return_exceptions=True,
+        )
+
+    first, second, third, fourth = asyncio.run(run())
+    assert isinstance(first, int)
+    assert isinstance(fourth, int)
+    assert isinstance(second, Exception)
+    assert isinstance(third, TableGone)
+    assert world.rows(ONE, world.oracle.read_ts()) == [1, 2]
