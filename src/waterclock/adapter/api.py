@@ -1,10 +1,10 @@
 """The words in which whoever serves clients speaks to the adapter.
 
-A protocol layer authenticates a client, asks the `Front` for a `Session`, and from then on turns the
-client's messages into calls of that session and its responses into messages. The session owns
+A protocol layer authenticates a client, asks the `Front` for a `Session`, and from then on turns
+the client's messages into calls of that session and its responses into messages. The session owns
 whatever SQL can see: settings, the transaction, prepared statements, portals. A portal of the
-protocol and a cursor that was declared in SQL are one thing under one name, and so are statements of
-Parse and of PREPARE; the protocol layer therefore remembers none of them.
+protocol and a cursor that was declared in SQL are one thing under one name, and so are statements
+of Parse and of PREPARE; the protocol layer therefore remembers none of them.
 
 Values cross this border as Arrow data, in the type `arrow_type(column_type(declared))` of the
 declared type. Neither side sees the other's text or bytes. A date or timestamp that is infinite is
@@ -13,9 +13,9 @@ the greatest or least number that its Arrow type holds.
 Invariant: a session serves one request at a time. The caller takes a response to its end, or closes
 it, before it asks for anything else; only `cancel` may come at any moment and from any thread.
 
-Whatever a response claims is true when the caller gets it: `Done("INSERT 0 1")` is yielded after the
-row is durable if the statement is a transaction of its own, and rows are followed by the end of their
-`batches` only when nothing can fail any more.
+Whatever a response claims is true when the caller gets it: `Done("INSERT 0 1")` is yielded after
+the row is durable if the statement is a transaction of its own, and rows are followed by the end of
+their `batches` only when nothing can fail any more.
 """
 
 from __future__ import annotations
@@ -198,17 +198,17 @@ def binary_options() -> CopyOptions:
 
 
 Batches: TypeAlias = AsyncIterator[pa.RecordBatch]
-"""Rows as they come. The caller pulls the next batch when it has room for it, and closes the iterator
-(`aclose`, if it has one) when it wants no more. An endless result simply does not end; it yields
-what it has as soon as it has it, because each batch is sent on at once."""
+"""Rows as they come. The caller pulls the next batch when it has room for it, and closes the
+iterator (`aclose`, if it has one) when it wants no more. An endless result simply does not end; it
+yields what it has as soon as it has it, because each batch is sent on at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
     """Rows, and the words of the command tag; the number of rows is added if they are `counted`.
 
-    After `execute` with a limit there are no more rows than that. The caller takes exactly that many
-    to mean that the portal may have more.
+    After `execute` with a limit there are no more rows than that. The caller takes exactly that
+    many to mean that the portal may have more.
     """
 
     columns: tuple[ColumnDescription, ...]
@@ -327,8 +327,8 @@ class Session(Protocol):
     async def fail(self) -> None:
         """The client has been told of an error: the transaction, if there is one, has failed.
 
-        Called for every error, whether the session raised it or the protocol layer found it, such as
-        a parameter that is not a number. Idempotent.
+        Called for every error, whether the session raised it or the protocol layer found it, such
+        as a parameter that is not a number. Idempotent.
         """
 
     def cancel(self) -> None:

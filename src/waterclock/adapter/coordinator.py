@@ -1,12 +1,12 @@
 """The coordinator: the one place where the layers below meet, and the loop that keeps them moving.
 
-It owns the catalog, the oracle, the right to write tables, the holds on everything, compute and the
-evaluator of queries. Sessions ask it; it knows nothing of sessions. One thread ticks: it lets tables
-be complete up to now, lets views advance, moves holds, and is woken by every write, so that a view
-is fresh one step after a write and not one period after it.
+It owns the catalog, the oracle, the right to write tables, the holds on everything, the sources,
+compute and the evaluator of queries. Sessions ask it; it knows nothing of sessions. One thread
+ticks: it lets tables be complete up to now, lets views advance, moves holds, and is woken by every
+write, so that a view is fresh one step after a write and not one period after it.
 
-What happens at a start: the log is recovered, the catalog read, what no object refers to let go, and
-every view taken up where its output ends.
+What happens at a start: the log is recovered, the catalog read, what no object refers to let go,
+and every view and source taken up where its output ends.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 
 from waterclock.adapter.holds import Holds
 from waterclock.adapter.secrets import SecretBox
+from waterclock.adapter.sources import all_sources
 from waterclock.adapter.tables import TableWriter
 from waterclock.catalog.catalog import Catalog
 from waterclock.catalog.durable import DurableCatalog
@@ -31,6 +32,10 @@ from waterclock.oracle.oracle import Oracle
 from waterclock.persist.notes import Notes
 from waterclock.persist.store import Store
 from waterclock.storage.controller import Storage
+from waterclock.storage.sources.api import Surroundings
+from waterclock.storage.sources.executors import OnSpark
+from waterclock.storage.sources.loop import Ingestions
+from waterclock.storage.sources.registry import all_kinds
 
 _LOG = logging.getLogger(__name__)
 VIEW_PREFIX = "view/"
@@ -97,6 +102,18 @@ class Coordinator:
         for item in self.catalog.current.items():
             self.adopt(item.id)
         self.tables.advance()
+        executors = None if spark is None else OnSpark(spark)
+        self.sources = Ingestions(
+            storage,
+            store,
+            all_kinds(),
+            Surroundings(wall_clock_ms, executors),
+            self.holds.take,
+            interval_ms=pace.tick_ms,
+            changed=self._ingested,
+        )
+        for source in all_sources(self.catalog.current):
+            self.sources.add(source)
         self._thread = threading.Thread(target=self._run, name="waterclock-ticks", daemon=True)
         self._thread.start()
 
@@ -118,11 +135,18 @@ class Coordinator:
             self.holds.forget(each)
 
     def wake(self) -> None:
-        """There may be something to do for views."""
+        """There may be something to do for views, or somebody waits for a source."""
         self._bell.set()
+        self.sources.wake()
 
     def _written(self) -> None:
         self.table_commits += 1
+        self._bell.set()
+
+    def _ingested(self, time: int) -> None:
+        """Let all reads from now on see what sources brought at the time."""
+        self.tables.advance()
+        self.oracle.apply_write(time)
         self._bell.set()
 
     @property
@@ -132,6 +156,7 @@ class Coordinator:
 
     def close(self) -> None:
         """Stop. Everything acknowledged is durable already."""
+        self.sources.close()
         self._closing = True
         self._bell.set()
         self._thread.join()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from waterclock.errors import WaterclockError
+from waterclock.storage.sources.status import SourceReport
 
 
 class StatementCancelled(WaterclockError):
@@ -29,6 +30,19 @@ class ViewInError(WaterclockError):
         )
         error.sqlstate = code  # type: ignore[misc]
         return error
+
+
+class SourceFailed(WaterclockError):
+    """What is read comes from a source that can not go on, so it will not be complete."""
+
+    sqlstate: ClassVar[str] = "55000"
+
+    @classmethod
+    def of(cls, report: SourceReport) -> SourceFailed:
+        """From the report of a source that has failed."""
+        error = report.status.error
+        assert error is not None, "a source that has failed says why"
+        return cls(f"source has failed: {error.message}", detail=error.detail, hint=error.hint)
 
 
 class DuplicateStatement(WaterclockError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -211,10 +211,7 @@ def _between(updates: pa.Table, lower: int, upper: int | None) -> pa.Table:
 
 
 async def _wait(
-    future: asyncio.Future[object] | asyncio.Future[Step | None],
-    deadline: float | None,
-    *,
-    cancel: bool = False,
+    future: asyncio.Future[Any], deadline: float | None, *, cancel: bool = False
 ) -> None:
     """Wait for it, but not beyond the deadline; it goes on unless it is to be cancelled."""
     left = None if deadline is None else max(0.0, deadline - time.monotonic())

@@ -7,6 +7,7 @@ import datetime
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any
 
@@ -24,13 +25,13 @@ from waterclock.adapter.pumps import Pumps
 from waterclock.adapter.reading import Reading
 from waterclock.adapter.session import SqlSession
 from waterclock.adapter.settings import Settings, is_known
+from waterclock.adapter.sources import statuses
 from waterclock.catalog.catalog import Catalog
 from waterclock.catalog.draft import Draft
 from waterclock.catalog.durable import Capabilities, Creation
 from waterclock.catalog.image import image_of
-from waterclock.catalog.names import Scope
 from waterclock.catalog.system.answerer import DuckDbAnswerer
-from waterclock.catalog.system.image import CatalogImage
+from waterclock.catalog.system.image import CatalogImage, SourceStatus
 from waterclock.model.ids import GlobalId
 from waterclock.persist.store import Plan
 
@@ -45,6 +46,9 @@ class SqlFront:
         self.reading = Reading(core)
         self.pumps = Pumps(core)
         self._shown: CatalogImage | None = None
+        self._made_of: tuple[int, tuple[SourceStatus, ...]] = (0, ())
+        self._images = 0
+        self._imaging = threading.Lock()
         self.answerer = DuckDbAnswerer(self._image)
         self.started = datetime.datetime.now(datetime.UTC)
         self._changing = asyncio.Lock()
@@ -87,12 +91,18 @@ class SqlFront:
         )
 
     def _image(self) -> CatalogImage:
-        """The catalog as the system's relations show it; made once for each version."""
-        current = self.core.current
-        known = self._shown
-        if known is None or known.version != current.version:
-            known = self._shown = image_of(current)
-        return known
+        """The catalog as the system's relations show it; made once for each version of it, and
+        once for each change of how sources are.
+        """
+        with self._imaging:
+            current = self.core.current
+            shown = statuses(current, self.core.sources.reports())
+            if self._made_of != (current.version, shown) or self._shown is None:
+                self._made_of = (current.version, shown)
+                self._images += 1
+                image = image_of(current)
+                self._shown = replace(image, version=self._images, source_statuses=shown)
+            return self._shown
 
     def ended(self, session: SqlSession) -> None:
         """The session is over."""
@@ -105,10 +115,13 @@ class SqlFront:
         return len(self._sessions)
 
     def uses(self, *, role: str | None = None, database: str | None = None) -> bool:
-        """Whether a session logged in as the role, or is connected to the database."""
+        """Whether a session logged in or acts as the role, or is connected to the database."""
         with self._lock:
-            started = [session.startup for session in self._sessions]
-        return any(each.user == role or each.database == database for each in started)
+            sessions = list(self._sessions)
+        return any(
+            each.startup.database == database or role in (each.startup.user, each.role.name)
+            for each in sessions
+        )
 
     def is_system(self, schema: str | None, name: str) -> bool:
         """Whether a name in a query means one of the system's relations."""

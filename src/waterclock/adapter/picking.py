@@ -2,8 +2,8 @@
 
 They have conditions that compare a column with constants, an order by columns, a limit, and either
 plain columns or `count(*)` to show. If there is an index whose key columns are all compared for
-equality, only those keys are looked up. Rows and order are the same as the engine's: strings compare
-by their bytes, nulls are placed as asked for, ties are broken by the columns shown.
+equality, only those keys are looked up. Rows and order are the same as the engine's: strings
+compare by their bytes, nulls are placed as asked for, ties are broken by the columns shown.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ import pyarrow as pa
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.reading import index_on
 from waterclock.catalog.catalog import Catalog
+from waterclock.catalog.errors import WrongKind
 from waterclock.catalog.names import Name, Scope
 from waterclock.catalog.objects import (
     AnyRelation,
@@ -24,6 +25,7 @@ from waterclock.catalog.objects import (
     Query,
     Relation,
     Source,
+    SourceProgress,
     Subsource,
     Table,
     View,
@@ -83,6 +85,13 @@ class Names:
         item = self._item(parts)
         self.found[".".join(parts)] = item
         columns = tuple(BoundColumn(c.name, c.type, c.nullable) for c in item.columns)
+        if isinstance(item, Source) and not item.columns:
+            raise WrongKind(
+                f'source "{item.name}" has no rows of its own',
+                hint="Read its subsources; SHOW SOURCES lists them.",
+            )
+        if isinstance(item, SourceProgress):
+            return self._progress(item, columns)
         if isinstance(item, View):
             index = None if self._maintained else index_on(self._catalog, item.id)
             if index is None:
@@ -91,6 +100,14 @@ class Names:
             return BoundRelation(item.name, columns, index.id, item.oid)
         self.inputs[item.id] = item.schema
         return BoundRelation(item.name, columns, item.id, item.oid)
+
+    def _progress(self, item: SourceProgress, columns: tuple[BoundColumn, ...]) -> BoundRelation:
+        """The bindings. They are shown with the time of the read by whoever reads at one time."""
+        source = self._catalog.item(item.source)
+        remap = source.collections[0]
+        self.inputs[remap] = item.schema if self._maintained else item.read_schema
+        shown = columns[1:] if self._maintained else columns
+        return BoundRelation(item.name, shown, remap, item.oid)
 
     def _item(self, parts: tuple[str, ...]) -> AnyRelation:
         if self._bindings is not None:

@@ -2,8 +2,8 @@
 
 A read takes its holds first, so that whatever time it then chooses stays readable; asks the oracle;
 waits until all inputs are complete at the time; makes sure that the view has a value then; and
-fetches the contents. Contents come from an index where there is one, else from storage. A query that
-is more than picking rows is evaluated over the contents by Spark.
+fetches the contents. Contents come from an index where there is one, else from storage. A query
+that is more than picking rows is evaluated over the contents by Spark.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from waterclock.adapter.coordinator import Coordinator
-from waterclock.adapter.errors import ViewInError
+from waterclock.adapter.errors import SourceFailed, ViewInError
 from waterclock.adapter.holds import Hold
 from waterclock.catalog.catalog import Catalog
 from waterclock.catalog.objects import Index
@@ -25,7 +25,7 @@ from waterclock.compute.snapshot import contents_at
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Schema
 from waterclock.oracle.selection import AsOf, Input, Isolation, Selection, select
-from waterclock.persist.rows import row_schema
+from waterclock.persist.rows import TIME, row_schema
 from waterclock.storage import riders
 from waterclock.storage.errors import CapabilityMisstated
 
@@ -124,6 +124,9 @@ class Reading:
             found = riders.frontiers(self._core.store, collections)
             if all(not upper.less_equal(upper.timeline.time(time)) for _, upper in found.values()):
                 break
+            failed = self._core.sources.failed(collections)
+            if failed is not None:
+                raise SourceFailed.of(failed)
             self._core.wake()
             await bell.wait()
         read_ts = moment.selection.oracle_read
@@ -152,6 +155,12 @@ class Reading:
 
         Only an index can be asked for keys.
         """
+        if TIME in schema.names:
+            names = [name for name in schema.names if name != TIME]
+            stored = Schema(schema.project(names).columns)
+            rows = await self.contents(moment, collection, stored, cancelled)
+            times = pa.repeat(pa.scalar(moment.time, pa.int64()), rows.num_rows)
+            return rows.append_column(TIME, times).select(list(schema.names))
         if isinstance(self._core.current.try_item(collection), Index):
             index = self._core.compute.index(collection)
             return await asyncio.to_thread(index.at, moment.time, wanted)

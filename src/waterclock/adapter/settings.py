@@ -1,8 +1,8 @@
 """Session variables: their names, what they may be, and what they are now.
 
-Values are text, as PostgreSQL shows them. A variable has the value of SET LOCAL until the end of the
-transaction, else that of SET, else the one the session began with. A change inside a transaction is
-taken back if the transaction is.
+Values are text, as PostgreSQL shows them. A variable has the value of SET LOCAL until the end of
+the transaction, else that of SET, else the one the session began with. A change inside a
+transaction is taken back if the transaction is.
 
 Variables of clients and of PostgreSQL that mean nothing here are accepted and kept, so that drivers
 which set them are content; a name that is neither known nor qualified is an error.

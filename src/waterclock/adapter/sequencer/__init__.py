@@ -1,8 +1,8 @@
 """Carrying statements out: one module for each family, found by the kind of the statement.
 
-A module has, for each kind it knows, a coroutine `(session, statement, parameters) -> Response`, and
-where the statement returns rows another that describes them without running it. They are entered in
-`_RUN` and `_DESCRIBE`; a kind that is missing there can not be carried out, and says so.
+A module has, for each kind it knows, a coroutine `(session, statement, parameters) -> Response`,
+and where the statement returns rows another that describes them without running it. They are
+entered in `_RUN` and `_DESCRIBE`; a kind that is missing there can not be carried out, and says so.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from waterclock.adapter.sequencer import (
     explaining,
     external,
     grants,
+    ingestion,
     listings,
     objects,
     queries,
@@ -49,6 +50,7 @@ _RUN: dict[type[Any], Run] = {
     **explaining.RUN,
     **external.RUN,
     **grants.RUN,
+    **ingestion.RUN,
     **listings.RUN,
     **objects.RUN,
     **queries.RUN,

@@ -76,6 +76,13 @@ async def prepare(session: SqlSession, statement: ast.Prepare, _: Parameters) ->
     return Done("PREPARE")
 
 
+async def describe_prepare(
+    _: SqlSession, __: ast.Prepare, ___: Sequence[PgType | None]
+) -> StatementDescription:
+    """The parameters in it are those of what is prepared."""
+    return StatementDescription((), None)
+
+
 def _parsed(statement: ast.Statement, text: str) -> Parsed:
     numbers = {int(token.value) for token in lex(text) if token.kind is Kind.PARAMETER}
     return Parsed(statement, text, 0, tuple(sorted(numbers)))
@@ -145,6 +152,13 @@ async def declare(
         is_done=True,
     )
     return Done("DECLARE CURSOR")
+
+
+async def describe_declare(
+    session: SqlSession, statement: ast.DeclareCursor, types: Sequence[PgType | None]
+) -> StatementDescription:
+    inner = Parsed(statement.statement, "", 0, ())
+    return StatementDescription((await sequencer.describe(session, inner, types)).parameters, None)
 
 
 async def fetch(session: SqlSession, statement: ast.Fetch, _: Parameters) -> Response:
@@ -282,6 +296,8 @@ RUN: dict[type[Any], Callable[..., Awaitable[Response]]] = {
     ast.CloseCursor: close,
 }
 DESCRIBE: dict[type[Any], Callable[..., Awaitable[StatementDescription]]] = {
+    ast.DeclareCursor: describe_declare,
     ast.Execute: describe_execute,
     ast.Fetch: describe_fetch,
+    ast.Prepare: describe_prepare,
 }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from waterclock.adapter import sequencer
 from waterclock.adapter.api import ColumnDescription, Response, Rows, StatementDescription
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.picking import looked_up
@@ -38,6 +39,7 @@ from waterclock.sql import ast, options
 from waterclock.sql.ast.common import ObjectName, Option, QueryText
 from waterclock.sql.ast.queries import ExplainObject, ExplainStage
 from waterclock.sql.binding import Comparison, SimpleQuery
+from waterclock.sql.parser import Parsed
 from waterclock.sql.quoting import quote_name
 
 if TYPE_CHECKING:
@@ -74,9 +76,13 @@ async def explain(session: SqlSession, statement: ast.Explain, parameters: Param
 
 
 async def describe_explain(
-    _: SqlSession, statement: ast.Explain, __: Sequence[PgType | None]
+    session: SqlSession, statement: ast.Explain, types: Sequence[PgType | None]
 ) -> StatementDescription:
-    return StatementDescription((), _columns(statement))
+    target = statement.target
+    if isinstance(target, ExplainObject):
+        return StatementDescription((), _columns(statement))
+    inner = await sequencer.describe(session, Parsed(target, "", 0, ()), types)
+    return StatementDescription(inner.parameters, _columns(statement))
 
 
 def _columns(statement: ast.Explain) -> tuple[ColumnDescription, ...]:
@@ -172,9 +178,10 @@ def _picking(session: SqlSession, plan: Plan, query: SimpleQuery) -> Explained:
     if query.conditions:
         facts["filter"] = [_condition(each) for each in query.conditions]
     if query.order:
+        decisive = {column: (down, first) for column, down, first in reversed(query.order)}
         facts["order"] = [
-            f"{column}{' DESC' if descending else ''} NULLS {'FIRST' if first else 'LAST'}"
-            for column, descending, first in query.order
+            f"{column}{' DESC' if down else ''} NULLS {'FIRST' if first else 'LAST'}"
+            for column, (down, first) in reversed(decisive.items())
         ]
     if query.limit is not None:
         facts["limit"] = query.limit

@@ -64,11 +64,14 @@ async def drop(session: SqlSession, statement: ast.Drop, _: Parameters) -> Respo
         dropped = dropping.drop(draft, targets, cascade=statement.cascade)
         gone = [each for each in dropped.everything if isinstance(each, Item)]
         maintained = [i.id for i in gone if isinstance(i, MaterializedView | Index)]
-        await session.front.commit(
-            draft, (), lambda _given: [core.compute.removal(each) for each in maintained]
-        )
+        sources = [i.id for i in gone if isinstance(i, Source)]
+        ends = [core.compute.removal(each) for each in maintained]
+        ends.append(core.sources.removal(sources))
+        await session.front.commit(draft, (), lambda _given: ends)
         for each in maintained:
             await asyncio.to_thread(core.compute.end, each)
+        for each in sources:
+            core.sources.remove(each)
         for item in gone:
             core.let_go(item.id, item.collections)
     if dropped.cascaded:

@@ -36,10 +36,10 @@ async def set_setting(session: SqlSession, statement: ast.SetSetting, _: Paramet
             Notice("SET LOCAL can only be used in transaction blocks", "WARNING", "25P01")
         )
         return Done("SET")
-    if statement.values is None:
+    if name.lower() == "role":
+        _become(session, statement.values[0] if statement.values else "none")
+    elif statement.values is None:
         session.settings.reset(name)
-    elif name.lower() == "role":
-        _become(session, statement.values[0])
     elif name.lower() == "session_authorization":
         raise Unsupported("SET SESSION AUTHORIZATION is not supported", hint="Connect anew.")
     else:
@@ -65,7 +65,12 @@ def _become(session: SqlSession, name: str) -> None:
 async def reset_setting(
     session: SqlSession, statement: ast.ResetSetting, _: Parameters
 ) -> Response:
+    if statement.name is not None and statement.name.lower() == "role":
+        _become(session, "none")
+        return Done("RESET")
     session.settings.reset(statement.name)
+    if session.role.name != session.startup.user:  # RESET ALL does not change who one acts as
+        session.settings.set("role", session.role.name)
     return Done("RESET")
 
 

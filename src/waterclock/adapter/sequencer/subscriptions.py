@@ -105,7 +105,9 @@ async def _opened(session: SqlSession, plan: Plan, as_of: AsOf | None) -> _Sourc
     if simple is not None and _only_picks(plan):
         return _Source(simple.source, plan.inputs[simple.source], None)
     view = Transient(session.front.core, plan)
-    await view.begin(None if as_of is None else as_of.time)
+    read = session.transaction.moment
+    wanted = as_of.time if as_of is not None else read.time if read is not None else None
+    await view.begin(wanted)
     return _Source(view.output, view.schema, view.end)
 
 
@@ -142,10 +144,10 @@ async def _feed(
 
 def _chosen(session: SqlSession, collection: GlobalId, as_of: AsOf | None) -> Moment:
     """The moment at which it begins: that of the transaction, if that has read already."""
-    transaction = session.transaction
     isolation = Isolation(session.settings.get("transaction_isolation"))
-    if as_of is None and transaction.moment is not None:
-        as_of = AsOf(transaction.moment.time, at_least=True)
+    read = session.transaction.moment
+    if as_of is None and read is not None and collection in read.hold.times:
+        as_of = AsOf(read.time)
     return session.front.reading.choose([collection], isolation, as_of)
 
 

@@ -1,0 +1,354 @@
+"""CREATE SOURCE.
+
+A source is one commit: the source, its subsources and its progress in the catalog, and all their
+collections in storage. A crash finds all of it or nothing; after it, the source runs.
+
+How a connector's part of the statement is read is told by one function for each kind of connector,
+entered in `_PLANNED_BY`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from waterclock.adapter.api import Done, Notice, Response
+from waterclock.adapter.coordinator import wall_clock_ms
+from waterclock.adapter.errors import Unsupported
+from waterclock.adapter.planning import name_of
+from waterclock.adapter.sequencer.naming import full_name
+from waterclock.adapter.sources import KeptSource, description_of
+from waterclock.catalog import privileges
+from waterclock.catalog.draft import Draft
+from waterclock.catalog.durable import Creation
+from waterclock.catalog.items import Site
+from waterclock.catalog.objects import Column, Privilege
+from waterclock.catalog.sources import (
+    NewSource,
+    SourceDefinition,
+    SubsourceDefinition,
+    create_source,
+)
+from waterclock.model.ids import GlobalId
+from waterclock.model.pg_types import MZ_TIMESTAMP, pg_type_of
+from waterclock.model.schema import Column as StoredColumn
+from waterclock.model.schema import Schema
+from waterclock.model.timeline import EPOCH_MILLIS
+from waterclock.persist.rows import TIME
+from waterclock.sql import ast, options
+from waterclock.sql.ast.common import Identifier, ObjectName, Option
+from waterclock.sql.ast.sources import AllTables, LoadGenerator, TablesOfSchemas, TheseTables
+from waterclock.sql.errors import SyntaxFault
+from waterclock.sql.printing import create_text
+from waterclock.storage.api import Description, Writers
+from waterclock.storage.reclock.shape import ProgressShape
+from waterclock.storage.sources.generators import connector as load_generators
+from waterclock.storage.sources.generators.api import Options
+
+if TYPE_CHECKING:
+    from waterclock.adapter.session import SqlSession
+
+Parameters = Sequence[pa.Scalar]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSource:
+    """What a connector makes of its part of the statement.
+
+    With `is_split` its outputs are subsources, otherwise the only one is the source itself.
+    """
+
+    kind: str
+    definition: bytes
+    outputs: Mapping[str, Schema]
+    is_split: bool
+    progress: ProgressShape
+    connections: tuple[GlobalId, ...] = ()
+    envelope: str | None = None
+    key_format: str | None = None
+    value_format: str | None = None
+
+
+async def create(session: SqlSession, statement: ast.CreateSource, _: Parameters) -> Response:
+    planned = _planned(session, statement)
+    core = session.front.core
+    async with session.front.changing() as draft:
+        site = _site(session, draft, statement.name)
+        if statement.if_not_exists and _is_taken(session, draft, site):
+            told = f'relation "{site.name}" already exists, skipping'
+            session.notify(Notice(told, sqlstate="42P07"))
+            return Done("CREATE SOURCE")
+        made = _made(session, draft, site, statement, planned)
+        start = EPOCH_MILLIS.frontier(max(core.oracle.read_ts(), wall_clock_ms()))
+        creations = [
+            Creation(collection, Description(schema, Writers.STORAGE), start)
+            for collection, schema in _collections(made, planned).items()
+        ]
+        await session.front.commit(draft, creations)
+    for item in (made.source, *made.subsources):
+        core.adopt(item.id)
+    core.sources.add(description_of(core.current, made.source))
+    return Done("CREATE SOURCE")
+
+
+def _collections(made: NewSource, planned: PlannedSource) -> dict[GlobalId, Schema]:
+    """What storage has to make."""
+    assert made.remap is not None
+    found = {made.remap: planned.progress.schema}
+    relations = made.subsources if planned.is_split else (made.source,)
+    return found | {relation.id: relation.schema for relation in relations}
+
+
+def _made(
+    session: SqlSession,
+    draft: Draft,
+    site: Site,
+    statement: ast.CreateSource,
+    planned: PlannedSource,
+) -> NewSource:
+    """The source and its parts, in the draft."""
+    cluster = session.settings.get("cluster") if statement.cluster is None else None
+    named = cluster if statement.cluster is None else statement.cluster.name
+    assert named is not None
+    subsources = _subsources(session, draft, site, statement, planned)
+    columns: tuple[Column, ...] = ()
+    if not planned.is_split:
+        [rows] = planned.outputs.values()
+        columns = _renamed(_shown(rows.columns), statement.columns)
+    elif statement.columns is not None:
+        raise Unsupported("names of columns can not be given to a source of several tables")
+    definition = SourceDefinition(
+        planned.kind,
+        create_text(_complete(draft, site, statement)),
+        columns,
+        _kept(statement, planned).encoded(),
+        planned.connections,
+        planned.envelope,
+        planned.key_format,
+        planned.value_format,
+    )
+    time = Column(TIME, MZ_TIMESTAMP, nullable=False)
+    return create_source(
+        draft,
+        site,
+        definition,
+        draft.catalog.cluster(named).oid,
+        progress_columns=(time, *_shown(planned.progress.schema.columns)),
+        progress_name=_progress_name(session, draft, site, statement.progress),
+        subsources=subsources,
+    )
+
+
+def _kept(statement: ast.CreateSource, planned: PlannedSource) -> KeptSource:
+    asked = options.by_name(statement.options, ("timestamp interval",))
+    interval = asked.get("timestamp interval")
+    output = None if planned.is_split else next(iter(planned.outputs))
+    millis = None if interval is None else max(1, round(milliseconds(interval)))
+    return KeptSource(connector=planned.definition, output=output, interval_ms=millis)
+
+
+def _complete(draft: Draft, site: Site, statement: ast.CreateSource) -> ast.CreateSource:
+    """The statement with a name that means the same everywhere."""
+    name = full_name(draft.catalog, site.namespace, site.name)
+    return replace(statement, name=name, if_not_exists=False)
+
+
+def _shown(columns: Sequence[StoredColumn]) -> tuple[Column, ...]:
+    return tuple(Column(c.name, pg_type_of(c.type), c.nullable) for c in columns)
+
+
+def _renamed(
+    columns: tuple[Column, ...], names: tuple[Identifier, ...] | None
+) -> tuple[Column, ...]:
+    if names is None:
+        return columns
+    if len(names) != len(columns):
+        raise SyntaxFault(
+            f"there are {len(columns)} columns and {len(names)} names for them",
+            names[0].position if names else None,
+        )
+    pairs = zip(names, columns, strict=True)
+    return tuple(Column(name.name, c.type, c.nullable) for name, c in pairs)
+
+
+# Names
+
+
+def _site(session: SqlSession, draft: Draft, name: ObjectName) -> Site:
+    namespace = draft.catalog.target(name_of(name.parts), session.scope)
+    privileges.check(draft.catalog, session.role.oid, namespace, Privilege.CREATE)
+    return Site(namespace.oid, name.parts[-1], session.role.oid)
+
+
+def _is_taken(session: SqlSession, draft: Draft, site: Site) -> bool:
+    name = full_name(draft.catalog, site.namespace, site.name)
+    return draft.catalog.find(name_of(name.parts), session.scope) is not None
+
+
+def _progress_name(
+    session: SqlSession, draft: Draft, site: Site, name: ObjectName | None
+) -> str | None:
+    """The name asked for, which is in the source's schema."""
+    if name is None:
+        return None
+    if len(name.parts) > 1:
+        namespace = draft.catalog.target(name_of(name.parts), session.scope)
+        if namespace.oid != site.namespace:
+            raise Unsupported(
+                "the progress of a source can not be in another schema than the source",
+                hint="Give the name without a schema.",
+            )
+    return name.parts[-1]
+
+
+def _subsources(
+    session: SqlSession,
+    draft: Draft,
+    site: Site,
+    statement: ast.CreateSource,
+    planned: PlannedSource,
+) -> list[SubsourceDefinition]:
+    """The outputs that are wanted as subsources, and under which names."""
+    if not planned.is_split:
+        if statement.subsources is not None:
+            raise Unsupported("FOR TABLES is not supported for a source of one table")
+        return []
+    sites: dict[str, Site] = {}
+    match statement.subsources:
+        case AllTables():
+            sites = {name: Site(site.namespace, name, site.owner) for name in planned.outputs}
+        case TheseTables(tables):
+            for table in tables:
+                local = table.local or ObjectName((table.upstream.parts[-1],))
+                place = _site(session, draft, local) if len(local.parts) > 1 else site
+                sites[table.upstream.parts[-1]] = replace(place, name=local.parts[-1])
+        case TablesOfSchemas():
+            raise Unsupported("FOR SCHEMAS is not supported for this source")
+        case None:
+            raise SyntaxFault(
+                "a source of several tables needs FOR ALL TABLES or FOR TABLES",
+                hint=f"Its tables are {', '.join(planned.outputs)}.",
+            )
+    for name in sites:
+        if name not in planned.outputs:
+            raise Unsupported(
+                f'there is no table "{name}" upstream',
+                hint=f"There are {', '.join(planned.outputs)}.",
+            )
+    return [
+        SubsourceDefinition(place, name, _shown(planned.outputs[name].columns))
+        for name, place in sites.items()
+    ]
+
+
+# Connectors
+
+
+def _planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
+    plan = _PLANNED_BY.get(type(statement.connector))
+    if plan is None:
+        raise Unsupported("this kind of source is not supported")
+    return plan(session, statement)
+
+
+_DEFAULT_TICK_MS = {"bank": 3.0}
+"""Where it is not a second: 20,000 transfers in a minute."""
+_GENERATOR_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "counter": ("tick interval", "max", "max cardinality", "seed"),
+    "auction": ("tick interval", "max", "seed"),
+    "bank": ("tick interval", "max", "seed"),
+    "tpch": ("tick interval", "max", "scale factor", "seed"),
+}
+
+
+def _load_generator(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
+    del session
+    connector = statement.connector
+    assert isinstance(connector, LoadGenerator)
+    for clause, given in (
+        ("FORMAT", statement.formats),
+        ("INCLUDE", statement.include),
+        ("ENVELOPE", statement.envelope),
+    ):
+        if given:
+            raise Unsupported(f"{clause} is not supported for load generators")
+    known = _GENERATOR_OPTIONS.get(connector.kind, ("tick interval",))
+    asked = options.by_name(connector.options, known)
+    wanted = Options(
+        kind=connector.kind,
+        tick_ms=_of(asked, "tick interval", milliseconds)
+        or _DEFAULT_TICK_MS.get(connector.kind, 1000.0),
+        created_ms=wall_clock_ms(),
+        seed=_of(asked, "seed", options.integer) or 0,
+        maximum=_of(asked, "max", options.integer),
+        cardinality=_of(asked, "max cardinality", options.integer),
+        scale=_or(_of(asked, "scale factor", _number), 0.01),
+    )
+    generator = load_generators.generator_of(wanted)
+    return PlannedSource(
+        load_generators.NAME,
+        load_generators.encoded(wanted),
+        generator.outputs,
+        generator.is_split,
+        load_generators.KIND.progress,
+    )
+
+
+_PLANNED_BY: Mapping[type[Any], Callable[[SqlSession, ast.CreateSource], PlannedSource]] = {
+    LoadGenerator: _load_generator,
+}
+
+
+# Options
+
+
+def _of(asked: Mapping[str, Option], name: str, read: Callable[[Option], T]) -> T | None:
+    return read(asked[name]) if name in asked else None
+
+
+def _or(value: T | None, default: T) -> T:
+    return default if value is None else value
+
+
+def _number(option: Option) -> float:
+    try:
+        return float(options.text(option))
+    except ValueError:
+        raise SyntaxFault(f"{option.name} requires a numeric value", option.position) from None
+
+
+_UNITS_MS = {
+    "us": 0.001,
+    "microsecond": 0.001,
+    "ms": 1.0,
+    "millisecond": 1.0,
+    "s": 1000.0,
+    "sec": 1000.0,
+    "second": 1000.0,
+    "m": 60_000.0,
+    "min": 60_000.0,
+    "minute": 60_000.0,
+    "h": 3_600_000.0,
+    "hour": 3_600_000.0,
+}
+
+
+def milliseconds(option: Option) -> float:
+    """A span of time such as `1s`, `500ms` or `2 minutes`."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", options.text(option).lower())
+    unit = None if found is None else _UNITS_MS.get(found[2]) or _UNITS_MS.get(found[2][:-1])
+    if found is None or unit is None or not float(found[1]):
+        raise SyntaxFault(
+            f"{option.name} requires a positive interval",
+            option.position,
+            hint="Write it as in '1s', '500ms' or '2 minutes'.",
+        )
+    return float(found[1]) * unit
+
+
+RUN: dict[type[Any], Callable[..., Awaitable[Response]]] = {ast.CreateSource: create}

@@ -1,0 +1,80 @@
+"""Sources of the catalog as storage runs them.
+
+The catalog keeps for each source what its connector has to know, wrapped in what whoever runs it
+has to know: which of the connector's outputs the source itself is, and how often to look upstream.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+
+import msgspec
+
+from waterclock.catalog.catalog import Catalog
+from waterclock.catalog.objects import Source, Subsource
+from waterclock.catalog.system.image import SourceStatus
+from waterclock.model.ids import GlobalId
+from waterclock.storage.sources.api import SourceDescription
+from waterclock.storage.sources.status import SourceReport
+
+
+class KeptSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is in the catalog besides the names. `output` is None if there are subsources."""
+
+    connector: bytes
+    output: str | None = None
+    interval_ms: int | None = None
+
+    def encoded(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+
+def description_of(catalog: Catalog, source: Source) -> SourceDescription:
+    """The source as it is to be run."""
+    kept = msgspec.msgpack.decode(source.definition, type=KeptSource)
+    [remap] = source.collections
+    outputs: dict[str, GlobalId] = {}
+    if kept.output is not None:
+        outputs[kept.output] = source.id
+    for user in sorted(catalog.users.get(source.id, ())):
+        part = catalog.item(user)
+        if isinstance(part, Subsource):
+            outputs[part.upstream] = part.id
+    return SourceDescription(
+        source.id,
+        source.name,
+        source.connector,
+        kept.connector,
+        remap,
+        outputs,
+        kept.interval_ms,
+    )
+
+
+def all_sources(catalog: Catalog) -> list[SourceDescription]:
+    """Every source there is, the oldest first."""
+    found = sorted((i for i in catalog.items() if isinstance(i, Source)), key=lambda s: s.id)
+    return [description_of(catalog, source) for source in found]
+
+
+def statuses(catalog: Catalog, reports: Iterable[SourceReport]) -> tuple[SourceStatus, ...]:
+    """What is shown of sources; one that has been dropped meanwhile is left out."""
+    found = []
+    for report in reports:
+        status = report.status
+        if catalog.try_item(report.id) is not None:
+            since = datetime.datetime.fromtimestamp(status.since_ms / 1000, datetime.UTC)
+            error = None if status.error is None else status.error.message
+            found.append(
+                SourceStatus(str(report.id), status.health.value, error, _details(report), since)
+            )
+    return tuple(found)
+
+
+def _details(report: SourceReport) -> str | None:
+    error = report.status.error
+    if error is None or not (error.detail or error.hint):
+        return None
+    told = {"detail": error.detail, "hint": error.hint}
+    return msgspec.json.encode({k: v for k, v in told.items() if v}).decode()

@@ -1,0 +1,1 @@
+"""The three forms of COPY data, both ways: text, csv and binary."""

@@ -1,0 +1,62 @@
+"""The parameters of Bind as values of the types that the statement has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from waterclock.adapter.api import Format, StatementDescription
+from waterclock.model.pg_types import PgType, column_type
+from waterclock.persist.rows import arrow_type
+from waterclock.pgwire.errors import BadMessage
+from waterclock.pgwire.messages import Bind
+from waterclock.pgwire.values.binary_in import decode_binary
+from waterclock.pgwire.values.errors import InvalidBinary, decode_utf8
+from waterclock.pgwire.values.rows import formats_for
+from waterclock.pgwire.values.text_in import decode_text
+from waterclock.pgwire.values.zones import Zone
+
+
+def decode_parameters(bind: Bind, types: Sequence[PgType], zone: Zone) -> list[pa.Scalar]:
+    """A scalar for each parameter; the message must fit the statement (see `check_bind`)."""
+    formats = formats_for(bind.parameters, bind.parameter_formats)
+    return [
+        _scalar(number, value, declared, form, zone)
+        for number, (value, declared, form) in enumerate(
+            zip(bind.parameters, types, formats, strict=True), 1
+        )
+    ]
+
+
+def check_bind(bind: Bind, statement: StatementDescription) -> None:
+    """Raise `BadMessage` unless the numbers of parameters, columns and formats fit."""
+    given, formats = len(bind.parameters), len(bind.parameter_formats)
+    if formats > 1 and formats != given:
+        raise BadMessage(f"bind message has {formats} parameter formats but {given} parameters")
+    wanted = len(statement.parameters)
+    if given != wanted:
+        raise BadMessage(
+            f"bind message supplies {given} parameters,"
+            f' but prepared statement "{bind.statement}" requires {wanted}'
+        )
+    columns, results = len(statement.columns or ()), len(bind.result_formats)
+    if results > 1 and results != columns and statement.columns is not None:
+        raise BadMessage(
+            f"bind message has {results} result formats but query has {columns} columns"
+        )
+
+
+def _scalar(
+    number: int, value: bytes | None, declared: PgType, form: Format, zone: Zone
+) -> pa.Scalar:
+    if value is None:
+        return pa.scalar(None, arrow_type(column_type(declared)))
+    if form is Format.TEXT:
+        return decode_text(pa.array([decode_utf8(value)], pa.string()), declared, zone)[0]
+    try:
+        return decode_binary([value], declared)[0]
+    except InvalidBinary as fault:
+        if fault.message == "incorrect binary data format":
+            raise InvalidBinary(f"{fault.message} in bind parameter {number}") from None
+        raise

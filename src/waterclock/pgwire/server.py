@@ -1,0 +1,204 @@
+"""The server: accepts connections, gives each a session, and sees it to its end.
+
+One task serves one connection. It ends in one of four ways: the client says goodbye, the client is
+gone, an error is told as FATAL, or the server stops, which is told as such. In each the session is
+terminated and the number for cancel requests forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import secrets
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+
+from waterclock.adapter.api import (
+    Authenticator,
+    Front,
+    Notice,
+    Session,
+    Startup,
+    TooManyConnections,
+)
+from waterclock.errors import WaterclockError
+from waterclock.pgwire import backend
+from waterclock.pgwire.connection import Connection
+from waterclock.pgwire.errors import (
+    AuthenticationTimeout,
+    Disconnected,
+    InternalError,
+    ShutDown,
+    error_fields,
+    notice_fields,
+)
+from waterclock.pgwire.limits import Limits
+from waterclock.pgwire.messages import CancelRequest, StartupPacket
+from waterclock.pgwire.startup import Guard, Identity, negotiate, read_startup
+from waterclock.pgwire.tls import TlsIdentity
+from waterclock.pgwire.wire import Wire
+
+_log = logging.getLogger(__name__)
+_SECRET_BYTES = 4
+
+
+class PgServer:
+    """Serves PostgreSQL's protocol for one adapter. All methods belong to one event loop."""
+
+    def __init__(
+        self,
+        front: Front,
+        authenticator: Authenticator,
+        *,
+        tls: TlsIdentity | None = None,
+        limits: Limits | None = None,
+        entropy: Callable[[int], bytes] = secrets.token_bytes,
+    ) -> None:
+        self._front = front
+        self._tls = tls
+        self._limits = limits or Limits()
+        self._entropy = entropy
+        self._guard = Guard(authenticator, entropy(32), entropy)
+        self._sessions: dict[int, tuple[bytes, Session]] = {}
+        self._process_ids = count(1)
+        self._tasks: dict[asyncio.Task[None], Wire] = {}
+        self._admitted = 0
+        self._listeners: list[asyncio.Server] = []
+        self._stopping = False
+
+    async def listen(self, host: str, port: int) -> int:
+        """Accept connections at an address; the port, which is chosen if 0 was asked for."""
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(lambda: Wire(self._accept), host, port, backlog=512)
+        self._listeners.append(listener)
+        bound = listener.sockets[0].getsockname()[1]
+        assert isinstance(bound, int)
+        return bound
+
+    async def listen_on(self, listening: socket.socket) -> None:
+        """Accept connections at a socket that is bound already."""
+        loop = asyncio.get_running_loop()
+        self._listeners.append(
+            await loop.create_server(lambda: Wire(self._accept), sock=listening, backlog=512)
+        )
+
+    @property
+    def open_sessions(self) -> int:
+        return len(self._sessions)
+
+    async def close(self) -> None:
+        """Stop: accept nobody, tell everybody, wait a little, then close what is left."""
+        self._stopping = True
+        for listener in self._listeners:
+            listener.close()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=self._limits.closing_s)
+        for wire in self._tasks.values():
+            wire.abort()
+        for listener in self._listeners:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(listener.wait_closed(), self._limits.closing_s)
+
+    def _accept(self, wire: Wire) -> None:
+        if self._stopping or len(self._tasks) >= self._limits.connections + self._limits.connecting:
+            wire.abort()
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(wire))
+        self._tasks[task] = wire
+        task.add_done_callback(self._tasks.pop)
+
+    async def _serve(self, wire: Wire) -> None:
+        """One connection from its first byte to its last. Raises nothing."""
+        try:
+            await self._converse(wire)
+        except Disconnected:
+            pass
+        except WaterclockError as error:
+            _tell(wire, error)
+        except asyncio.CancelledError:
+            _tell(wire, ShutDown("terminating connection due to administrator command"))
+        except Exception:
+            _log.exception("a connection failed")
+            _tell(wire, InternalError("internal error"))
+        finally:
+            wire.close()
+
+    async def _converse(self, wire: Wire) -> None:
+        try:
+            async with asyncio.timeout(self._limits.authentication_s):
+                first = await negotiate(wire, self._tls)
+                if isinstance(first, CancelRequest):
+                    self._cancel(first)
+                    return
+                identity = await self._admit(wire, first)
+        except TimeoutError:
+            raise AuthenticationTimeout("canceling authentication due to timeout") from None
+        self._admitted += 1
+        try:
+            await self._serve_session(wire, identity)
+        finally:
+            self._admitted -= 1
+
+    async def _admit(self, wire: Wire, packet: StartupPacket) -> Identity:
+        identity, answer = read_startup(packet)
+        wire.send(answer)
+        if self._admitted >= self._limits.connections:
+            raise TooManyConnections("sorry, too many clients already")
+        await self._guard.admit(wire, identity.user, self._tls)
+        if self._admitted >= self._limits.connections:
+            raise TooManyConnections("sorry, too many clients already")
+        wire.send(backend.AUTHENTICATION_OK)
+        wire.allow_large_frames(self._limits.frame_bytes)
+        return identity
+
+    async def _serve_session(self, wire: Wire, identity: Identity) -> None:
+        process_id = next(self._process_ids) & 0x7FFFFFFF
+        startup = Startup(
+            identity.user,
+            identity.database,
+            identity.settings,
+            wire.client_address,
+            process_id,
+        )
+        session = await self._front.connect(startup, _notifier(wire))
+        wire.on_lost = session.cancel
+        secret = self._entropy(_SECRET_BYTES)
+        self._sessions[process_id] = secret, session
+        try:
+            wire.send(backend.backend_key_data(process_id, secret))
+            await Connection(wire, session, self._limits).run()
+        finally:
+            wire.on_lost = None
+            del self._sessions[process_id]
+            await session.terminate()
+
+    def _cancel(self, request: CancelRequest) -> None:
+        """Cancel what the session runs, if the secret is right. The client is told nothing."""
+        secret, session = self._sessions.get(request.process_id, (b"", None))
+        if session is not None and hmac.compare_digest(secret, request.secret):
+            session.cancel()
+
+
+def _tell(wire: Wire, error: WaterclockError) -> None:
+    wire.send(backend.error_response(error_fields(error, fatal=True)))
+
+
+def _notifier(wire: Wire) -> Callable[[Notice], None]:
+    """What the session tells notices with, from whatever thread."""
+    loop, owner = asyncio.get_running_loop(), threading.get_ident()
+
+    def notify(notice: Notice) -> None:
+        message = backend.notice_response(notice_fields(notice))
+        if threading.get_ident() == owner:
+            wire.send(message)
+        else:
+            with suppress(RuntimeError):  # the loop is closed, and so is the connection
+                loop.call_soon_threadsafe(wire.send, message)
+
+    return notify

@@ -1,0 +1,123 @@
+"""Columns in PostgreSQL's binary format: the greatest byte first, dates from 2000 on."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from waterclock.model.pg_types import INT2, OID, PgType, element_of, type_info
+from waterclock.pgwire.values.calendar import EPOCH_DAYS, EPOCH_MICROS
+from waterclock.pgwire.values.columns import (
+    fixed_bytes,
+    integers,
+    joined,
+    lengths,
+    masked,
+    of_rows,
+    regrouped,
+    valid_mask,
+    with_length,
+)
+from waterclock.pgwire.values.numbers_out import numeric_binary
+from waterclock.pgwire.values.text_out import held
+
+_WIDTHS = {"int2": ">i2", "int4": ">i4", "int8": ">i8", "mz_timestamp": ">i8", "oid": ">u4"}
+_FLOATS = {"float4": ">f4", "float8": ">f8"}
+_VECTOR_ELEMENTS = {22: INT2, 30: OID}
+_INTERVAL = np.dtype([("micros", ">i8"), ("days", ">i4"), ("months", ">i4")])
+
+
+def encode_binary(column: pa.Array, declared: PgType) -> pa.Array:
+    """The column as bytes; nulls stay. A type that is not ours is sent as its text."""
+    element = element_of(declared.oid)
+    if element is not None:
+        return _array_bytes(held(column, declared), PgType(element.oid, declared.modifier), 1)
+    if declared.oid in _VECTOR_ELEMENTS and pa.types.is_list(column.type):
+        return _array_bytes(column, _VECTOR_ELEMENTS[declared.oid], 0)
+    if pa.types.is_string(column.type):
+        return _text_bytes(column, declared)
+    column = held(column, declared)
+    valid = valid_mask(column)
+    name = type_info(declared.oid).name
+    match name:
+        case "bool":
+            return of_rows(column.fill_null(False).to_numpy(zero_copy_only=False), valid)
+        case "float4" | "float8":
+            return of_rows(integers(column, column.type).astype(_FLOATS[name]), valid)
+        case "numeric":
+            return numeric_binary(column, declared.modifier)
+        case "uint8":
+            return of_rows(integers(column.cast(pa.uint64()), pa.uint64()).astype(">u8"), valid)
+        case "bytea":
+            return column
+        case "uuid":
+            return of_rows(fixed_bytes(column), valid)
+        case "date":
+            return of_rows(_since_2000(integers(column, pa.int32()), EPOCH_DAYS), valid)
+        case "time":
+            return of_rows(integers(column, pa.int64()).astype(">i8"), valid)
+        case "timestamp" | "timestamptz":
+            return of_rows(_since_2000(integers(column, pa.int64()), EPOCH_MICROS), valid)
+        case "interval":
+            return _interval_bytes(column, valid)
+        case _:
+            return of_rows(integers(column, column.type).astype(_WIDTHS[name]), valid)
+
+
+def _text_bytes(column: pa.Array, declared: PgType) -> pa.Array:
+    data = column.cast(pa.binary())
+    if declared.oid == 3802:  # jsonb carries the number of its format
+        return joined([pa.scalar(b"\x01"), data])
+    return data
+
+
+def _since_2000(numbers: NDArray[np.int64], epoch: int) -> NDArray[np.int64]:
+    """Numbers from 1970 on as numbers from 2000 on; the infinite ones stay as they are."""
+    limits = np.iinfo(numbers.dtype)
+    infinite = (numbers == limits.max) | (numbers == limits.min)
+    # Only years that PostgreSQL does not have are close enough to the limit to wrap around.
+    shifted = np.where(infinite, numbers, numbers - numbers.dtype.type(epoch))
+    return shifted.astype(numbers.dtype.newbyteorder(">"))
+
+
+def _interval_bytes(column: pa.Array, valid: NDArray[np.bool_] | None) -> pa.Array:
+    months, days, micros = (integers(part, part.type) for part in column.flatten())
+    rows = np.empty(len(column), dtype=_INTERVAL)
+    rows["months"], rows["days"], rows["micros"] = months, days, micros
+    return of_rows(rows, valid)
+
+
+def _array_bytes(column: pa.Array, element: PgType, lower_bound: int) -> pa.Array:
+    flat = encode_binary(column.flatten(), element)
+    parts, _ = with_length(flat)
+    fields = regrouped(column, joined(list(parts)))
+    missing = regrouped(column, pa.array((lengths(flat) < 0).astype(np.int32)))
+    headers = [
+        _array_header(size, bool(nulls), element.oid, lower_bound)
+        for size, nulls in zip(_sizes(fields), _sums(missing), strict=True)
+    ]
+    data = joined([pa.array(headers, pa.binary()), pc.binary_join(fields, b"")])
+    valid = valid_mask(column)
+    return data if valid is None else masked(data, valid)
+
+
+def _array_header(size: int, nulls: bool, oid: int, lower_bound: int) -> bytes:
+    if not size:
+        return struct.pack(">iii", 0, 0, oid)
+    return struct.pack(">iiiii", 1, int(nulls), oid, size, lower_bound)
+
+
+def _sizes(lists: pa.Array) -> list[int]:
+    sizes: list[int] = np.diff(lists.offsets.to_numpy()).tolist()
+    return sizes
+
+
+def _sums(lists: pa.Array) -> list[int]:
+    ends = lists.offsets.to_numpy()
+    running = np.concatenate([[0], np.cumsum(lists.values.to_numpy())])
+    sums: list[int] = (running[ends[1:]] - running[ends[:-1]]).tolist()
+    return sums

@@ -1,0 +1,231 @@
+"""Intervals: PostgreSQL's months, days and microseconds as text, and from text.
+
+Output is the `postgres` style. Input takes all that PostgreSQL does in that style, the verbose one
+(`@ 1 day ago`), ISO 8601 with designators (`P1DT2H`), and the SQL standard's `1-2 3 04:05:06`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from waterclock.pgwire.values.calendar import (
+    DAY_MICROS,
+    INT32_MAX,
+    INT32_MIN,
+    INT64_MAX,
+    INT64_MIN,
+    format_time,
+)
+from waterclock.pgwire.values.errors import DatetimeOverflow, IntervalOverflow, InvalidDatetime
+
+_SECOND, _MINUTE, _HOUR = 1_000_000, 60_000_000, 3_600_000_000
+_MONTH_DAYS = 30
+_TOKEN = re.compile(
+    r"\s*(?:(?P<clock>[+-]?\d+:\d+(?::\d+(?:\.\d*)?|\.\d*)?)"
+    r"|(?P<standard>[+-]?\d+-\d+)(?![\d.])"
+    r"|(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?![eE]\d))"
+    r"|(?P<word>[a-zA-Zµ]+|@))"
+)
+_ISO_PART = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))([YMWDHS])")
+
+# The number of months, days or microseconds in one, as (which of the three, how many).
+_UNITS = {
+    name: unit
+    for names, unit in {
+        "microsecond microseconds microsecon us usec usecs usecond useconds": ("micros", 1),
+        "millisecond milliseconds millisecon ms msec msecs msecond mseconds": ("micros", 1_000),
+        "second seconds s sec secs": ("micros", _SECOND),
+        "minute minutes m min mins": ("micros", _MINUTE),
+        "hour hours h hr hrs": ("micros", _HOUR),
+        "day days d": ("days", 1),
+        "week weeks w": ("days", 7),
+        "month months mon mons": ("months", 1),
+        "year years y yr yrs": ("months", 12),
+        "decade decades dec decs": ("months", 120),
+        "century centuries c cent": ("months", 1_200),
+        "millennium millennia mil mils": ("months", 12_000),
+    }.items()
+    for name in names.split()
+}
+_ISO_DATE = {"Y": "year", "M": "month", "W": "week", "D": "day"}
+_ISO_TIME = {"H": "hour", "M": "minute", "S": "second"}
+
+
+@dataclass(slots=True)
+class _Sum:
+    """Fields added up; a fraction of a month spills into days, one of a day into microseconds."""
+
+    months: Fraction = Fraction(0)
+    days: Fraction = Fraction(0)
+    micros: Fraction = Fraction(0)
+
+    def add(self, amount: Fraction, unit: tuple[str, int]) -> None:
+        which, size = unit
+        match which:
+            case "micros":
+                self.micros += amount * size
+            case "days":
+                self._add_days(amount * size)
+            case "months" if size == 1:
+                whole = _whole(amount)
+                self.months += whole
+                self._add_days((amount - whole) * _MONTH_DAYS)
+            case _:
+                # A fraction of a year is rounded to months.
+                self.months += _round(amount * size)
+
+    def _add_days(self, amount: Fraction) -> None:
+        whole = _whole(amount)
+        self.days += whole
+        self.micros += (amount - whole) * DAY_MICROS
+
+    def negate(self) -> None:
+        self.months, self.days, self.micros = -self.months, -self.days, -self.micros
+
+
+def format_interval(months: int, days: int, micros: int) -> str:
+    """An interval in the `postgres` style."""
+    years, rest = _toward_zero(months, 12)
+    parts: list[str] = []
+    negative = False
+    for amount, unit in ((years, "year"), (rest, "mon"), (days, "day")):
+        if amount:
+            sign = "+" if negative and amount > 0 else ""
+            parts.append(f"{sign}{amount} {unit}{'' if amount == 1 else 's'}")
+            negative = amount < 0
+    if micros or not parts:
+        sign = "-" if micros < 0 else "+" if negative else ""
+        parts.append(sign + format_time(abs(micros)))
+    return " ".join(parts)
+
+
+def parse_interval(text: str) -> tuple[int, int, int]:
+    """Months, days and microseconds; `InvalidDatetime` or `IntervalOverflow`."""
+    stripped = text.strip()
+    total = _iso_fields(stripped, text) if stripped[:1] in "Pp" else _fields(stripped, text)
+    months, days, micros = int(total.months), int(total.days), _round(total.micros)
+    if not INT32_MIN <= months <= INT32_MAX:
+        raise DatetimeOverflow("interval out of range")
+    if not INT32_MIN <= days <= INT32_MAX or not INT64_MIN <= micros <= INT64_MAX:
+        raise IntervalOverflow(f'interval field value out of range: "{text}"')
+    return months, days, micros
+
+
+def _fields(stripped: str, text: str) -> _Sum:
+    total, pending = _Sum(), None
+    seen: set[object] = set()
+    ago = False
+    for kind, token in _tokens(stripped, text):
+        if ago:
+            raise _invalid(text)
+        if kind == "word":
+            word = token.lower()
+            if word == "ago" and seen and pending is None:
+                ago = True
+            elif pending is not None and word in _UNITS:
+                _once(_UNITS[word], seen, text)
+                total.add(pending, _UNITS[word])
+                pending = None
+            elif word != "@":
+                raise _invalid(text)
+            continue
+        if pending is not None and kind != "clock":
+            raise _invalid(text)
+        if kind == "number":
+            pending = Fraction(token)
+            continue
+        if pending is not None:
+            # A number before a clock is days, as in the SQL standard.
+            _once(_UNITS["day"], seen, text)
+            total.add(pending, _UNITS["day"])
+            pending = None
+        if kind == "clock":
+            for unit in ("hour", "minute", "second"):
+                _once(_UNITS[unit], seen, text)
+            total.micros += _clock(token, text)
+        else:
+            _once(_UNITS["month"], seen, text)
+            total.months += _standard_months(token, text)
+    if pending is not None:
+        _once(_UNITS["second"], seen, text)
+        total.add(pending, _UNITS["second"])
+    if not seen:
+        raise _invalid(text)
+    if ago:
+        total.negate()
+    return total
+
+
+def _once(unit: tuple[str, int], seen: set[object], text: str) -> None:
+    if unit in seen:
+        raise _invalid(text)
+    seen.add(unit)
+
+
+def _tokens(stripped: str, text: str) -> Iterator[tuple[str, str]]:
+    place = 0
+    while place < len(stripped):
+        match = _TOKEN.match(stripped, place)
+        if match is None or match.lastgroup is None:
+            raise _invalid(text)
+        yield match.lastgroup, match[match.lastgroup]
+        place = match.end()
+
+
+def _clock(token: str, text: str) -> Fraction:
+    sign = -1 if token[0] == "-" else 1
+    parts = token.lstrip("+-").split(":")
+    if len(parts) == 2 and "." in parts[1]:
+        parts = ["0", *parts]  # 04:05.6 is minutes and seconds
+    hours, minutes = int(parts[0]), int(parts[1])
+    seconds = Fraction(parts[2]) if len(parts) > 2 else Fraction(0)
+    if minutes > 59 or seconds > 60:
+        raise IntervalOverflow(f'interval field value out of range: "{text}"')
+    return sign * (hours * _HOUR + minutes * _MINUTE + seconds * _SECOND)
+
+
+def _standard_months(token: str, text: str) -> int:
+    sign = -1 if token[0] == "-" else 1
+    years, months = (int(part) for part in token.lstrip("+-").split("-"))
+    if months > 11:
+        raise IntervalOverflow(f'interval field value out of range: "{text}"')
+    return sign * (years * 12 + months)
+
+
+def _iso_fields(stripped: str, text: str) -> _Sum:
+    date, separator, time = stripped[1:].partition("T")
+    if not (date or separator):
+        raise _invalid(text)
+    total = _Sum()
+    for part, units in ((date, _ISO_DATE), (time, _ISO_TIME)):
+        if _ISO_PART.sub("", part):
+            raise _invalid(text)
+        for amount, letter in _ISO_PART.findall(part):
+            if letter not in units:
+                raise _invalid(text)
+            total.add(Fraction(amount), _UNITS[units[letter]])
+    return total
+
+
+def _invalid(text: str) -> InvalidDatetime:
+    return InvalidDatetime(f'invalid input syntax for type interval: "{text}"')
+
+
+def _whole(amount: Fraction) -> int:
+    return int(amount)  # towards zero
+
+
+def _round(amount: Fraction) -> int:
+    return round(amount)  # half to even, as rint() does
+
+
+def _toward_zero(amount: int, unit: int) -> tuple[int, int]:
+    quotient = abs(amount) // unit
+    return (
+        (quotient, amount - quotient * unit)
+        if amount >= 0
+        else (-quotient, amount + quotient * unit)
+    )
