@@ -1,6 +1,6 @@
 """Storage keeps its promises in histories of failures, and the simulation notices when it does not.
 
-What a history consists of is told in `waterclock.testing.simulation.world`.
+What a history consists of is told in `waterclock.testing.simulation.history`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from waterclock.persist.blob.memory import MemoryBlob
 from waterclock.persist.consensus.memory import MemoryConsensus
 from waterclock.persist.errors import PositionTaken
 from waterclock.persist.records import Appended, decode_entry, encode_entry
-from waterclock.testing.simulation.world import SimulationFailed, simulate
+from waterclock.testing.simulation.history import SimulationFailed, simulate
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +62,7 @@ def test_the_histories_are_worth_it() -> None:
 def test_the_same_seed_is_the_same_history() -> None:
     here = simulate(7).history
     assert here == simulate(7).history
-    script = "from waterclock.testing.simulation.world import simulate\n"
+    script = "from waterclock.testing.simulation.history import simulate\n"
     script += "print('\\n'.join(simulate(7).history))"
     elsewhere = subprocess.run(
         [sys.executable, "-c", script],

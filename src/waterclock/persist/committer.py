@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
@@ -158,20 +158,19 @@ class Committer:
 
 
 def release(group: Group) -> None:
-    """Wake everybody, with one call into each event loop however many wait in it."""
-    loops: dict[asyncio.AbstractEventLoop, Group] = {}
+    """Wake everybody, with one call into each other event loop however many wait in it."""
+    here = asyncio._get_running_loop()
+    elsewhere: defaultdict[asyncio.AbstractEventLoop, Group] = defaultdict(list)
     for waiting in group:
         if waiting.future is None:
             waiting.done.release()
+        elif (loop := waiting.future.get_loop()) is here:
+            waiting.settle()
         else:
-            loops.setdefault(waiting.future.get_loop(), []).append(waiting)
-    here = asyncio._get_running_loop() if loops else None
-    for loop, waiters in loops.items():
-        if loop is here:
-            _settle(waiters)
-        else:
-            with suppress(RuntimeError):  # the loop is closed, and nobody waits in it any more
-                loop.call_soon_threadsafe(_settle, waiters)
+            elsewhere[loop].append(waiting)
+    for loop, waiters in elsewhere.items():
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits in it any more
+            loop.call_soon_threadsafe(_settle, waiters)
 
 
 def _settle(waiters: Group) -> None:

@@ -11,7 +11,7 @@ logarithmic too. Batches that since has passed whole are merged as soon as a goo
 may cancel. A shard that nobody can read any more loses all its batches.
 
 A merge is a generator that pauses after each bounded piece of work, so that a large one does not
-delay others.
+delay others. Its first piece is to look whether there is anything to do: if not, it ends at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from waterclock.persist.parts import measured, read_batches, write_batch
-from waterclock.persist.records import AnyEvent, Batch, Bound, Replaced
+from waterclock.persist.records import AnyEvent, Batch, Bound, Replaced, keys_of
 from waterclock.persist.spill import Spill
 from waterclock.persist.state import State
 from waterclock.persist.store import Plan, Store
@@ -50,15 +50,16 @@ class Candidate:
 
 def mergeable(batches: Iterable[Batch], since: Bound) -> list[Batch]:
     """The batches to replace by one, or by nothing; an empty list if it is not worth it yet."""
-    by_size = sorted(batches, key=lambda batch: batch.rows)
+    batches = list(batches)
     if since is None:
-        return by_size
-    best = _run_of_similar(by_size)
-    if len(best) >= FEWEST_TINY or (
-        len(best) >= FEWEST and sum(batch.rows for batch in best) >= TINY_ROWS
-    ):
-        return best
-    return _cancellable([batch for batch in by_size if batch.max_time <= since])
+        return batches
+    if len(batches) < FEWEST_TINY and sum(batch.rows for batch in batches) < TINY_ROWS:
+        return []
+    batches.sort(key=lambda batch: batch.rows)
+    count, together = _run_of_similar([batch.rows for batch in batches])
+    if count >= FEWEST_TINY or (count >= FEWEST and together >= TINY_ROWS):
+        return batches[:count]
+    return _cancellable([batch for batch in batches if batch.max_time <= since])
 
 
 def _cancellable(passed: list[Batch]) -> list[Batch]:
@@ -70,24 +71,17 @@ def _cancellable(passed: list[Batch]) -> list[Batch]:
     return passed if apart and much else []
 
 
-def _run_of_similar(by_size: list[Batch]) -> list[Batch]:
-    """The longest run from the smallest on whose last is not much larger than the rest together."""
-    count, together = 0, 0
-    for place, batch in enumerate(by_size, start=1):
-        if batch.rows <= RATIO * max(together, 1):
-            count = place
-        together += batch.rows
-    return by_size[:count]
-
-
-def is_mergeable(store: Store, shard_id: str) -> bool:
-    """Whether a merge of the shard would do something now."""
-
-    def look(state: State) -> bool:
-        shard = state.shards[shard_id]
-        return bool(shard.batches) and bool(mergeable(shard.batches.values(), shard.since))
-
-    return store.read(look)
+def _run_of_similar(sizes: list[int]) -> tuple[int, int]:
+    """The longest run from the smallest on whose last is not much larger than the rest together:
+    how many it has, and how many rows.
+    """
+    count = rows = together = 0
+    for place, size in enumerate(sizes, start=1):
+        is_similar = size <= RATIO * max(together, 1)
+        together += size
+        if is_similar:
+            count, rows = place, together
+    return count, rows
 
 
 def merge(store: Store, shard_id: str) -> Generator[None]:
@@ -96,10 +90,12 @@ def merge(store: Store, shard_id: str) -> Generator[None]:
         candidate = stack.enter_context(store.pinned(_candidate(shard_id)))
         if not candidate.batches:
             return
+        yield
         written: list[Batch] = []
         if candidate.since is not None:
-            extent = measured(candidate.batches)
-            spill = stack.enter_context(Spill(candidate.columns, *extent, since=candidate.since))
+            extent, columns, since = measured(candidate.batches), candidate.columns, candidate.since
+            spill = Spill(columns, *extent, since=since, folder=store.scratch)
+            stack.enter_context(spill)
             since_pause = 0
             for found in read_batches(store, candidate.batches, candidate.columns):
                 spill.add(found)
@@ -117,8 +113,7 @@ def _candidate(shard_id: str) -> Callable[[State], tuple[Candidate, list[str]]]:
     def look(state: State) -> tuple[Candidate, list[str]]:
         shard = state.shards[shard_id]
         batches = tuple(mergeable(shard.batches.values(), shard.since))
-        keys = [key for batch in batches for key in batch.keys]
-        return Candidate(shard.columns, shard.since, batches), keys
+        return Candidate(shard.columns, shard.since, batches), keys_of(batches)
 
     return look
 

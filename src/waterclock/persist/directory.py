@@ -3,6 +3,7 @@
     LOCK      held by the running server, and names it
     log.db    the log (SQLite)
     blobs/    the blobs (files)
+    scratch/  temporary files of the running server; emptied by the next one
 
 The lock is the kernel's, so a killed server leaves none behind and opening needs no repair. The log
 would fence a second server off in any case; the lock refuses it before it does harm to the first.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from pathlib import Path
 
 from waterclock.persist.blob.files import FileBlob, make_folders
@@ -38,6 +40,7 @@ class DataDirectory:
             self._take_lock()
             self.blob = FileBlob(path / "blobs")
             self.blob.clear_temporary()
+            self.scratch = _emptied(path / "scratch")
             self.consensus = SqliteConsensus(path / "log.db")
         except BaseException:
             os.close(self._lock)
@@ -58,3 +61,14 @@ class DataDirectory:
     def release(self) -> None:
         """Let others in. The blob and log handles must be closed before."""
         os.close(self._lock)
+
+
+def _emptied(folder: Path) -> Path:
+    """The folder, without what a killed server left in it."""
+    try:
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir()
+    except OSError as error:
+        raise Unavailable(f'could not empty "{folder}": {error.strerror}') from error
+    return folder

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator
 
-from waterclock.persist.compaction import is_mergeable, merge
+from waterclock.persist.compaction import merge
 from waterclock.persist.records import Checkpointed, Swept, encode_checkpoint
 from waterclock.persist.state import State
 from waterclock.persist.store import Store, new_key
 
+LOOKS = 8
+"""The most shards that are looked at in one step for something to merge."""
 SWEEP_KEYS = 64
 """The most blobs deleted in one step."""
 CHECKPOINT_BYTES = 32 * 1024 * 1024
@@ -29,7 +31,9 @@ class Maintenance:
         self._checkpoint_bytes = checkpoint_bytes
         self._checkpointed_at = 0
         self._merges: dict[str, Generator[None]] = {}
-        self._touched: set[str] = set()
+        """The merges under way. The first one has waited longest."""
+        self._touched: dict[str, None] = {}
+        """The shards to look at, in order."""
         self._unlisted = True
         self._suspects: deque[str] = deque()
 
@@ -53,22 +57,26 @@ class Maintenance:
         self._merges.clear()
 
     def _step_merges(self) -> bool:
-        self._touched |= self._store.take_touched()
-        for shard in sorted(self._touched - self._merges.keys()):
-            if is_mergeable(self._store, shard):
-                self._merges[shard] = merge(self._store, shard)
-        self._touched.clear()  # the end of a merge touches its shard again
-        worked = bool(self._merges)
-        for shard, steps in list(self._merges.items()):
-            try:
-                ended = next(steps, StopIteration) is StopIteration
-            except BaseException:
-                del self._merges[shard]
-                self._touched.add(shard)  # to begin anew when the world is well again
-                raise
-            if ended:
-                del self._merges[shard]
-        return worked
+        """Begin merges of some shards, and take one of those under way a piece further."""
+        self._touched |= dict.fromkeys(sorted(self._store.take_touched()))
+        for shard in list(self._touched)[:LOOKS]:
+            del self._touched[shard]
+            if shard not in self._merges:
+                self._step(shard, merge(self._store, shard))
+        if not self._merges:
+            return bool(self._touched)
+        shard = next(iter(self._merges))
+        self._step(shard, self._merges.pop(shard))
+        return True
+
+    def _step(self, shard: str, steps: Generator[None]) -> None:
+        """Take a merge a piece further, and put it behind all others. Its end touches the shard."""
+        try:
+            if next(steps, StopIteration) is not StopIteration:
+                self._merges[shard] = steps
+        except BaseException:
+            self._touched[shard] = None  # to begin anew when the world is well again
+            raise
 
     def _sweep_garbage(self) -> bool:
         """Blobs of batches that were replaced and that no reader still reads."""

@@ -1,8 +1,8 @@
 """Batches as bytes: writing updates inline or as Parquet, and reading back only what is asked for.
 
-Small batches travel inside the log entry that commits them, so they cost no file. Larger ones are
-Parquet objects of a bounded number of rows, written before the commit under names that nobody else
-uses: they count once the log refers to them.
+Small batches travel inside the log entry that commits them, so they cost no file (`inline`). Larger
+ones are Parquet objects of a bounded number of rows, written before the commit under names that
+nobody else uses: they count once the log refers to them.
 
 A reader names columns and a condition; both are applied here, before rows leave storage, and the
 statistics in the Parquet files keep row groups that can not match from being read. Every page has a
@@ -24,13 +24,11 @@ import pyarrow.parquet as pq
 
 from waterclock.errors import WaterclockError
 from waterclock.persist.errors import Damaged, Unavailable
+from waterclock.persist.inline import read_inline, try_inline
 from waterclock.persist.records import Batch, Bound, Part
 from waterclock.persist.rows import DIFF, TIME, times_and_diffs
 from waterclock.persist.store import Store, new_key
 
-INLINE_ROWS = 256
-INLINE_BYTES = 32 * 1024
-"""Batches of up to so many rows and bytes stay in the log."""
 PART_ROWS = 1_000_000
 """The most rows of one Parquet object."""
 GROUP_ROWS = 128 * 1024
@@ -39,13 +37,14 @@ _READAHEAD = 4
 _COMPRESSION = 8
 """How much smaller Parquet may be than the same rows in memory; more is rare."""
 
-_PARQUET_WRITE: dict[str, Any] = {
+PARQUET_WRITE: dict[str, Any] = {
     "compression": "zstd",
     "compression_level": 1,
     "row_group_size": GROUP_ROWS,
     "write_page_index": True,
     "write_page_checksum": True,
 }
+"""How PyArrow is asked to write our Parquet."""
 _PARQUET = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 )
@@ -94,38 +93,20 @@ def write_batch(
     table = updates if isinstance(updates, pa.Table) else pa.Table.from_batches([updates])
     slices = range(0, table.num_rows, PART_ROWS)
     parts = [write_part(store, shard, table.slice(start, PART_ROWS), stack) for start in slices]
-    return _described(updates, tuple(parts))
+    return _described(table, tuple(parts))
 
 
-def try_inline(updates: pa.Table | pa.RecordBatch) -> Batch | None:
-    """The updates as a batch that travels in the log, if they are few and small enough."""
-    if updates.num_rows > INLINE_ROWS:
-        return None
-    part = _inline(updates)
-    return _described(updates, (part,)) if part.size <= INLINE_BYTES else None
-
-
-def _described(updates: pa.Table | pa.RecordBatch, parts: tuple[Part, ...]) -> Batch:
+def _described(updates: pa.Table, parts: tuple[Part, ...]) -> Batch:
     times, diffs = times_and_diffs(updates)
-    if updates.num_rows <= INLINE_ROWS:  # as Python numbers: less overhead for a few rows
-        few, signs = times.to_pylist(), diffs.to_pylist()
-        return Batch(0, min(few), max(few), min(signs) <= 0, parts)
     span = pc.min_max(times)
     signed = pc.min(diffs).as_py() <= 0
     return Batch(0, span["min"].as_py(), span["max"].as_py(), signed, parts)
 
 
-def _inline(updates: pa.Table | pa.RecordBatch) -> Part:
-    if isinstance(updates, pa.Table):
-        [updates] = updates.combine_chunks().to_batches()
-    data = updates.serialize().to_pybytes()
-    return Part(updates.num_rows, len(data), inline=data)
-
-
 def write_part(store: Store, shard: str, updates: pa.Table, stack: ExitStack) -> Part:
     """Store the updates as one Parquet object."""
     sink = pa.BufferOutputStream()
-    pq.write_table(updates, sink, write_statistics=_prunable(updates), **_PARQUET_WRITE)
+    pq.write_table(updates, sink, write_statistics=_prunable(updates), **PARQUET_WRITE)
     data = sink.getvalue()
     key = new_key(f"shard/{shard}", store.epoch, ".parquet")
     stack.enter_context(store.writing(key))
@@ -194,24 +175,17 @@ def read_batches(
     touched = [batch for batch in batches if window.touches(batch)]
     wanted = selection.schema(columns).names
     inside = None if all(map(window.covers, touched)) else window.condition()
-    inline = [part.inline for batch in touched for part in batch.parts if part.inline is not None]
+    inline = [part for batch in touched for part in batch.parts if part.inline is not None]
     if inline:
-        found = filtered(_joined(inline, columns), _both(selection.condition, inside))
+        found = filtered(read_inline(inline, columns), _both(selection.condition, inside))
         yield from (batch for batch in found.select(wanted).to_batches() if batch.num_rows)
     for batch in touched:
-        inside = None if window.covers(batch) else window.condition()
         for part in batch.parts:
             if part.key is not None:
+                inside = None if window.covers(batch) else window.condition()
                 yield from _read_blob(
                     store, part.key, columns, wanted, _both(selection.condition, inside)
                 )
-
-
-def _joined(inline: list[bytes], columns: pa.Schema) -> pa.Table:
-    """Many inline parts as one table: each is a message of Arrow's stream format."""
-    stream = b"".join((columns.serialize(), *inline))
-    with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
-        return reader.read_all().combine_chunks()
 
 
 def _read_blob(

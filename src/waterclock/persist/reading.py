@@ -43,7 +43,8 @@ def snapshot(
     if not any(batch.signed for batch in touched):
         yield from moved
         return
-    for table in consolidated(moved, selection.schema(columns), *measured(touched)):
+    extent, folder = measured(touched), store.scratch
+    for table in consolidated(moved, selection.schema(columns), *extent, folder=folder):
         yield from table.to_batches()
 
 
@@ -61,5 +62,6 @@ def changes(
     if not touched:
         return
     found = read_batches(store, touched, columns, selection, window)
-    for table in consolidated(found, selection.schema(columns), *measured(touched)):
+    extent, folder = measured(touched), store.scratch
+    for table in consolidated(found, selection.schema(columns), *extent, folder=folder):
         yield from table.to_batches()

@@ -5,6 +5,9 @@ MessagePack. Events record outcomes ("this capability is now at 7"), not request
 them needs no validation and no clock. A new field is added at the end of a record with a default;
 any other change raises `FORMAT`.
 
+Small updates travel in the entry itself, in blocks that several events may share. The blocks come
+first, each once, and the events name them by their place.
+
 Frontiers of a shard are over milliseconds, a total order, so a record holds one as a number, or as
 None when it is the empty frontier.
 """
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -55,15 +58,38 @@ class Capability(Record, frozen=True, array_like=True, gc=False):
     lease_ms: int | None
 
 
+class Block:
+    """Some updates of one schema as one Arrow message. Parts of many batches may share it.
+
+    No dataclass, because those have an encoding of their own; see `_encoded`.
+    """
+
+    __slots__ = ("data", "decoded", "rows")
+
+    def __init__(self, rows: int, data: bytes, decoded: Any = None) -> None:
+        self.rows = rows
+        self.data = data
+        self.decoded = decoded
+        """The message as a record batch, once somebody has it; it is read about once for each part.
+        """
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Block) and self.data == other.data
+
+    def __hash__(self) -> int:
+        return hash(self.data)
+
+
 class Part(Record, frozen=True, array_like=True, gc=False):
-    """Where some of a batch's updates are: inline as one Arrow record batch, or under a blob key as
-    Parquet.
+    """Where some of a batch's updates are: under a blob key as Parquet, or inline, as the rows of a
+    block from `first` on.
     """
 
     rows: int
     size: int
-    inline: bytes | None = None
+    inline: Block | None = None
     key: str | None = None
+    first: int = 0
 
 
 class Batch(Record, frozen=True, array_like=True, gc=False):
@@ -79,18 +105,29 @@ class Batch(Record, frozen=True, array_like=True, gc=False):
     signed: bool
     parts: tuple[Part, ...]
 
+    def numbered(self, number: int) -> Batch:
+        """The same updates as the batch of that id."""
+        return Batch(number, self.min_time, self.max_time, self.signed, self.parts)
+
     @property
     def rows(self) -> int:
-        return sum(part.rows for part in self.parts)
+        parts = self.parts
+        return parts[0].rows if len(parts) == 1 else sum(part.rows for part in parts)
 
     @property
     def size(self) -> int:
-        return sum(part.size for part in self.parts)
+        parts = self.parts
+        return parts[0].size if len(parts) == 1 else sum(part.size for part in parts)
 
     @property
-    def keys(self) -> tuple[str, ...]:
+    def keys(self) -> list[str]:
         """The blobs that the batch refers to."""
-        return tuple(part.key for part in self.parts if part.key is not None)
+        return keys_of((self,))
+
+
+def keys_of(batches: Iterable[Batch]) -> list[str]:
+    """The blobs that the batches refer to."""
+    return [part.key for batch in batches for part in batch.parts if part.key is not None]
 
 
 class ShardRecord(Record, frozen=True, array_like=True, gc=False):
@@ -206,27 +243,44 @@ class Checkpoint(Record, frozen=True, array_like=True, gc=False):
     notes: dict[str, bytes] = {}
 
 
+_Frame = tuple[tuple[tuple[int, bytes], ...], msgspec.Raw]
+"""The blocks of a record, and all the rest of it, which names them by their place."""
+
 _encoder = msgspec.msgpack.Encoder()
-_entry_decoder = msgspec.msgpack.Decoder(tuple[AnyEvent, ...])
-_checkpoint_decoder = msgspec.msgpack.Decoder(Checkpoint)
+_frame_decoder = msgspec.msgpack.Decoder(_Frame)
 
 
 def encode_entry(events: Sequence[AnyEvent]) -> bytes:
-    return seal(_encoder.encode(events))
+    return _encoded(events)
 
 
 def decode_entry(data: bytes) -> tuple[AnyEvent, ...]:
     """The events of an entry. Raises `FormatTooNew` or `Damaged`."""
-    return _decoded(_entry_decoder, data, "a log entry")
+    return _decoded(tuple[AnyEvent, ...], data, "a log entry")
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    return seal(_encoder.encode(checkpoint))
+    return _encoded(checkpoint)
 
 
 def decode_checkpoint(data: bytes) -> Checkpoint:
     """The state in a checkpoint. Raises `FormatTooNew` or `Damaged`."""
-    return _decoded(_checkpoint_decoder, data, "a checkpoint")
+    return _decoded(Checkpoint, data, "a checkpoint")
+
+
+def _encoded(record: Any) -> bytes:
+    blocks: list[tuple[int, bytes]] = []
+    places: dict[int, int] = {}
+
+    def place(block: Block) -> int:
+        known = places.get(id(block))
+        if known is None:
+            known = places[id(block)] = len(blocks)
+            blocks.append((block.rows, block.data))
+        return known
+
+    rest = msgspec.msgpack.Encoder(enc_hook=place).encode(record)
+    return seal(_encoder.encode((blocks, msgspec.Raw(rest))))
 
 
 def seal(payload: bytes) -> bytes:
@@ -234,7 +288,18 @@ def seal(payload: bytes) -> bytes:
     return _SEAL.pack(FORMAT, zlib.crc32(payload)) + payload
 
 
-def _decoded(decoder: msgspec.msgpack.Decoder[T], data: bytes, what: str) -> T:
+def _decoded(kind: type[T], data: bytes, what: str) -> T:
+    payload = _unsealed(data, what)
+    try:
+        framed, rest = _frame_decoder.decode(payload)
+        blocks = [Block(rows, block) for rows, block in framed]
+        decoder = msgspec.msgpack.Decoder(kind, dec_hook=lambda _, place: blocks[place])
+        return decoder.decode(rest)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError) as error:
+        raise Damaged(f"{what} can not be read", detail=str(error)) from error
+
+
+def _unsealed(data: bytes, what: str) -> memoryview:
     if data and data[0] > FORMAT:
         raise FormatTooNew(
             f"the data has format {data[0]}, and this version reads up to {FORMAT}",
@@ -247,7 +312,4 @@ def _decoded(decoder: msgspec.msgpack.Decoder[T], data: bytes, what: str) -> T:
             detail="Its checksum does not fit: it is not what was written.",
             hint="Restore the data from a backup.",
         )
-    try:
-        return decoder.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Damaged(f"{what} can not be read", detail=str(error)) from error
+    return payload

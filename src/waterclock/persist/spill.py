@@ -3,8 +3,9 @@
 What does not fit is split by hash into files, which are consolidated one by one.
 
 Equal updates have equal hashes, so they meet in the same file. The files are temporary and
-uncompressed. Each incoming batch is consolidated by itself first, so that a row repeated a million
-times does not make one file large.
+uncompressed; those of a process that was killed are left to the owner of their folder. Each
+incoming batch is consolidated by itself first, so that a row repeated a million times does not make
+one file large.
 """
 
 from __future__ import annotations
@@ -29,14 +30,20 @@ MOST_FILES = 256
 
 
 def consolidated(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int, size: int = 0
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    rows: int,
+    size: int = 0,
+    *,
+    folder: Path | None = None,
 ) -> Iterator[pa.Table]:
     """The consolidation of all batches together, in tables that share no (row, time).
 
     `rows` and `size` estimate how many they are and how many bytes: that decides how many files are
-    made, not what comes out. The files are gone once the iterator ends or is closed.
+    made, not what comes out. They are made in `folder`, else where the system has its temporary
+    files, and are gone once the iterator ends or is closed.
     """
-    with Spill(schema, rows, size) as spill:
+    with Spill(schema, rows, size, folder=folder) as spill:
         for batch in batches:
             spill.add(batch)
         yield from spill.tables()
@@ -46,10 +53,17 @@ class Spill:
     """Updates on their way to being consolidated together. Times below `since` advance to it."""
 
     def __init__(
-        self, schema: pa.Schema, rows: int, size: int = 0, *, since: int | None = None
+        self,
+        schema: pa.Schema,
+        rows: int,
+        size: int = 0,
+        *,
+        since: int | None = None,
+        folder: Path | None = None,
     ) -> None:
         self._schema = schema
         self._since = since
+        self._folder = folder
         wanted = max(1, -(-rows // IN_MEMORY_ROWS), -(-size // IN_MEMORY_BYTES))
         self._partitions = min(wanted, MOST_FILES)
         self._stack = ExitStack()
@@ -60,7 +74,9 @@ class Spill:
             self._open_files()
 
     def _open_files(self) -> None:
-        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="waterclock-spill-"))
+        folder = self._stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="waterclock-spill-", dir=self._folder)
+        )
         for number in range(self._partitions):
             path = Path(folder) / f"{number}.arrow"
             sink = self._stack.enter_context(pa.OSFile(str(path), "wb"))

@@ -41,6 +41,7 @@ from waterclock.persist.records import (
     Right,
     ShardRecord,
     Swept,
+    keys_of,
 )
 from waterclock.persist.rows import required_columns, update_schema
 from waterclock.persist.schema_codec import decode_schema, encode_schema
@@ -157,8 +158,10 @@ class State:
         self._move(shard, event.capability, event.frontier)
 
     def _add(self, shard: Shard, batch: Batch) -> None:
-        shard.batches[batch.id] = batch
-        self.next_batch = max(self.next_batch, batch.id + 1)
+        number = batch.id
+        shard.batches[number] = batch
+        if number >= self.next_batch:
+            self.next_batch = number + 1
 
     def _move(self, shard: Shard, capability: str, frontier: Bound) -> None:
         moved = shard.capabilities[capability]
@@ -178,8 +181,7 @@ class State:
             _settle(shard, expired.right)
 
     def _replace(self, shard: Shard, removed: tuple[int, ...], batch: Batch | None) -> None:
-        for batch_id in removed:
-            self.garbage.update(shard.batches.pop(batch_id).keys)
+        self.garbage.update(keys_of([shard.batches.pop(number) for number in removed]))
         if batch is not None:
             self._add(shard, batch)
 
@@ -211,7 +213,7 @@ class State:
 
     def referenced(self) -> set[str]:
         """Every blob the state needs, and the garbage it has not yet swept."""
-        keys = {key for s in self.shards.values() for b in s.batches.values() for key in b.keys}
+        keys = {key for s in self.shards.values() for key in keys_of(s.batches.values())}
         return keys | self.garbage | ({self.checkpoint} if self.checkpoint else set())
 
 

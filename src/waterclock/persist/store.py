@@ -23,6 +23,7 @@ import uuid
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
@@ -54,10 +55,18 @@ class Store:
     """The shards of one data set, owned by this process. Thread-safe."""
 
     def __init__(
-        self, blob: Blob, consensus: Consensus, log: Log, state: State, retry: Retry
+        self,
+        blob: Blob,
+        consensus: Consensus,
+        log: Log,
+        state: State,
+        retry: Retry,
+        scratch: Path | None = None,
     ) -> None:
         self.blob = blob
         self.retry = retry
+        self.scratch = scratch
+        """Where temporary files go; None for the system's own place."""
         self.epoch = state.epoch
         self._consensus = consensus
         self._log = log
@@ -83,12 +92,18 @@ class Store:
 
     @classmethod
     def open(
-        cls, blob: Blob, consensus: Consensus, owner: str, retry: Retry | None = None
+        cls,
+        blob: Blob,
+        consensus: Consensus,
+        owner: str,
+        retry: Retry | None = None,
+        *,
+        scratch: Path | None = None,
     ) -> Store:
         """Recover what is durable and become its owner; `owner` is a name never used before."""
         retry = retry or Retry()
         log, state = open_log(blob, consensus, owner, retry)
-        return cls(blob, consensus, log, state, retry)
+        return cls(blob, consensus, log, state, retry, scratch)
 
     # Changing
 

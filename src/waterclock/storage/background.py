@@ -17,6 +17,11 @@ from collections.abc import Callable
 from waterclock.errors import WaterclockError
 from waterclock.persist.errors import Fenced, Unavailable
 
+SWITCH_INTERVAL_S = 0.0005
+"""How long one thread may keep Python to itself while another waits: for a server to set at its
+start (`sys.setswitchinterval`). With the usual 5 ms, a caller that returns from a sync of 0.2 ms
+may have to wait for the background 25 times as long as for the disk.
+"""
 _REST_S = 0.25
 _REST_AFTER_FAILURE_S = 1.0
 _REST_PER_WORK = 2.0

@@ -8,11 +8,10 @@ between the check and the change.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
-import pyarrow as pa
 
 from waterclock.model.errors import (
     ForeignTime,
@@ -27,6 +26,7 @@ from waterclock.model.lattice import EpochMillis
 from waterclock.model.schema import Schema
 from waterclock.model.timeline import Timeline
 from waterclock.persist import records
+from waterclock.persist.inline import Bundled
 from waterclock.persist.records import (
     AnyEvent,
     Appended,
@@ -187,16 +187,6 @@ def check(presented: Capability, leases: Leases) -> Plan[Schema]:
     return plan
 
 
-def columns_of(collection: GlobalId) -> Callable[[State], tuple[pa.Schema, tuple[int, ...]]]:
-    """Look up the Arrow columns of a collection's updates, and which of them may not be null."""
-
-    def look(state: State) -> tuple[pa.Schema, tuple[int, ...]]:
-        shard = shard_of(state, collection)
-        return shard.columns, shard.required
-
-    return look
-
-
 def clone(presented: C, leases: Leases) -> Plan[C]:
     """An independent copy, with a lease of the same length."""
 
@@ -232,7 +222,7 @@ def downgrade(presented: C, frontier: Frontier[int], leases: Leases) -> Plan[C]:
 
 
 def append(
-    writes: Sequence[Write], batches: Sequence[Batch | None], leases: Leases
+    writes: Sequence[Write], batches: Sequence[Batch | Bundled | None], leases: Leases
 ) -> Plan[tuple[WriteCapability, ...]]:
     """Apply all writes or none. `batches` holds what was made of each write's updates."""
 
@@ -242,13 +232,14 @@ def append(
         next_batch = state.next_batch
         for write, batch in zip(writes, batches, strict=True):
             capability = write.capability
-            shard, _ = valid(state, leases, capability)
+            shard, kept = valid(state, leases, capability)
             bound = _bound(shard, write.new_frontier)
-            _check_window(write, batch)
+            numbered = None
             if batch is not None:
-                batch = Batch(next_batch, batch.min_time, batch.max_time, batch.signed, batch.parts)
+                numbered = batch.numbered(next_batch)
                 next_batch += 1
-            events.append(Appended(shard.id, capability.token, bound, batch))
+            _check_window(capability.id, kept.frontier, bound, numbered)
+            events.append(Appended(shard.id, capability.token, bound, numbered))
             answers.append(WriteCapability(capability.token, capability.id, write.new_frontier))
         if len(writes) > 1:
             _check_distinct(writes)
@@ -257,27 +248,29 @@ def append(
     return plan
 
 
-def _check_window(write: Write, batch: Batch | None) -> None:
-    old, new = write.capability.frontier, write.new_frontier
-    name = write.capability.id
+def _check_window(collection: GlobalId, old: Bound, new: Bound, batch: Batch | None) -> None:
+    assert old is not None, "a capability that is kept is not at the empty frontier"
     if old == new:
         raise NoProgress(
-            f"append to collection {name} does not move its frontier on from {old}",
+            f"append to collection {collection} does not move its frontier on from {_shown(old)}",
             hint="The new frontier must be after the times of the updates.",
         )
-    if not old <= new:
+    if new is not None and new < old:
         raise FrontierRegression(
-            f"append to collection {name} can not move its frontier back from {old} to {new}"
+            f"append to collection {collection} can not move its frontier back"
+            f" from {_shown(old)} to {_shown(new)}"
         )
-    low, high = old.only(), new.only()
-    if batch is not None and (
-        low is None or batch.min_time < low or (high is not None and batch.max_time >= high)
-    ):
+    if batch is not None and (batch.min_time < old or (new is not None and batch.max_time >= new)):
         raise UpdateOutsideWindow(
-            f"append to collection {name} has updates outside its window",
+            f"append to collection {collection} has updates outside its window",
             detail=f"The updates are at {batch.min_time} to {batch.max_time};"
-            f" the window goes from {old} up to, and without, {new}.",
+            f" the window goes from {_shown(old)} up to, and without, {_shown(new)}.",
         )
+
+
+def _shown(bound: Bound) -> str:
+    """The frontier as messages have it."""
+    return "{}" if bound is None else f"{{{bound}}}"
 
 
 def _check_distinct(writes: Sequence[Write]) -> None:

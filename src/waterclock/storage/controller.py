@@ -21,7 +21,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from waterclock.model.errors import TimeForgotten
@@ -30,11 +29,11 @@ from waterclock.model.ids import GlobalId
 from waterclock.persist.blob.api import Blob
 from waterclock.persist.consensus.api import Consensus
 from waterclock.persist.directory import DataDirectory
+from waterclock.persist.inline import is_small
 from waterclock.persist.maintenance import Maintenance
-from waterclock.persist.parts import Selection, filtered, try_inline, write_batch
-from waterclock.persist.records import Batch
+from waterclock.persist.parts import Selection, filtered
 from waterclock.persist.retry import Retry
-from waterclock.persist.rows import check_columns, row_schema
+from waterclock.persist.rows import row_schema
 from waterclock.persist.state import State
 from waterclock.persist.store import Store
 from waterclock.storage import commands
@@ -45,6 +44,7 @@ from waterclock.storage.api import (
     WriteCapability,
 )
 from waterclock.storage.background import Background
+from waterclock.storage.intake import Intake
 from waterclock.storage.leases import Clock, Leases
 from waterclock.storage.subscription import Subscription
 
@@ -61,8 +61,7 @@ class Storage:
     def __init__(self, store: Store, clock: Clock = _monotonic_ms) -> None:
         self._store = store
         self._leases = Leases(clock)
-        self._columns: dict[GlobalId, tuple[pa.Schema, tuple[int, ...]]] = {}
-        """What never changes about a collection, so that a write need not ask the store."""
+        self._intake = Intake(store)
         self.maintenance = Maintenance(store)
         self._background: Background | None = None
         self._directory: DataDirectory | None = None
@@ -78,10 +77,14 @@ class Storage:
         clock: Clock = _monotonic_ms,
         retry: Retry | None = None,
         background: bool = True,
+        scratch: Path | None = None,
     ) -> Storage:
-        """Recover everything durable and become its owner; other owners are fenced off."""
+        """Recover everything durable and become its owner; other owners are fenced off.
+
+        Temporary files go to `scratch`, else to the system's place for them.
+        """
         owner = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex}"
-        storage = cls(Store.open(blob, consensus, owner, retry), clock)
+        storage = cls(Store.open(blob, consensus, owner, retry, scratch=scratch), clock)
         if background:
             storage._background = Background(storage.maintain, lambda: storage._store.has_failed)
         return storage
@@ -93,7 +96,12 @@ class Storage:
         """
         directory = DataDirectory(path)
         try:
-            storage = cls.open(directory.blob, directory.consensus, background=background)
+            storage = cls.open(
+                directory.blob,
+                directory.consensus,
+                background=background,
+                scratch=directory.scratch,
+            )
         except BaseException:
             directory.consensus.close()
             directory.release()
@@ -171,18 +179,15 @@ class Storage:
         `FrontierRegression`.
         """
         with ExitStack() as stack:
-            batches = [self._written(write, stack) for write in writes]
+            batches = [self._intake.take(write, stack) for write in writes]
             return self._store.commit(commands.append(writes, batches, self._leases))
 
     async def append_async(self, *writes: Write) -> tuple[WriteCapability, ...]:
         """`append` for a coroutine. Cancelling it gives up the answer, not the change."""
-        batches: list[Batch | None] = []
         for write in writes:
-            updates = self._checked(write)
-            batch = None if updates is None else try_inline(updates)
-            if batch is None and updates is not None:  # files are written outside the event loop
-                return await asyncio.to_thread(self.append, *writes)
-            batches.append(batch)
+            if write.updates is not None and not is_small(write.updates):
+                return await asyncio.to_thread(self.append, *writes)  # it may write files
+        batches = [self._intake.take_small(write) for write in writes]
         return await self._store.commit_async(commands.append(writes, batches, self._leases))
 
     def acquire_capabilities(
@@ -201,25 +206,6 @@ class Storage:
         return self._store.commit(
             commands.acquire(collection, self._leases, lease_ms, read=read, write=write)
         )
-
-    def _written(self, write: Write, stack: ExitStack) -> Batch | None:
-        """The write's updates, checked, and stored if they are too large for the log."""
-        updates = self._checked(write)
-        if updates is None:
-            return None
-        return write_batch(self._store, str(write.capability.id), updates, stack)
-
-    def _checked(self, write: Write) -> pa.Table | pa.RecordBatch | None:
-        """The write's updates, if it has any, found to have the columns of the collection."""
-        updates, collection = write.updates, write.capability.id
-        if updates is None or updates.num_rows == 0:
-            return None
-        known = self._columns.get(collection)
-        if known is None:
-            known = self._store.read(commands.columns_of(collection))
-            self._columns[collection] = known
-        check_columns(updates, *known)
-        return updates
 
     def maintain(self) -> bool:
         """Do a bounded amount of background work; False if there was none. One thread at a time."""

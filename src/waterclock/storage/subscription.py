@@ -22,7 +22,7 @@ import pyarrow as pa
 from waterclock.model.errors import TimeForgotten
 from waterclock.persist.parts import Selection
 from waterclock.persist.reading import changes, snapshot
-from waterclock.persist.records import Batch, Bound
+from waterclock.persist.records import Batch, Bound, keys_of
 from waterclock.persist.state import Shard, State
 from waterclock.persist.store import Store
 from waterclock.storage.api import Message, Progress, ReadCapability, Updates
@@ -144,8 +144,7 @@ class Subscription:
     def _view(self, state: State) -> tuple[_View, list[str]]:
         shard = self._shard(state)
         batches = tuple(shard.batches.values())
-        keys = [key for batch in batches for key in batch.keys]
-        return _View(shard.columns, batches, shard.upper), keys
+        return _View(shard.columns, batches, shard.upper), keys_of(batches)
 
     def _shard(self, state: State) -> Shard:
         """The shard, if this subscription still has the right to read on in it."""

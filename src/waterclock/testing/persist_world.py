@@ -57,6 +57,7 @@ from waterclock.persist.records import (
     Downgraded,
     Granted,
     Right,
+    keys_of,
 )
 from waterclock.persist.retry import Retry
 from waterclock.persist.rows import DIFF, TIME, updates
@@ -99,11 +100,7 @@ def append(store: Store, shard: str, upper: Bound, table: pa.Table | pa.RecordBa
         batch = None if table is None else write_batch(store, shard, table, stack)
 
         def plan(state: State) -> tuple[list[AnyEvent], None]:
-            numbered = None
-            if batch is not None:
-                numbered = Batch(
-                    state.next_batch, batch.min_time, batch.max_time, batch.signed, batch.parts
-                )
+            numbered = None if batch is None else batch.numbered(state.next_batch)
             return [Appended(shard, f"w-{shard}", upper, numbered)], None
 
         store.commit(plan)
@@ -131,7 +128,7 @@ def snapshot_batches(
     def look(state: State) -> tuple[tuple[pa.Schema, tuple[Batch, ...]], list[str]]:
         found = state.shards[shard]
         batches = tuple(found.batches.values())
-        return (found.columns, batches), [key for batch in batches for key in batch.keys]
+        return (found.columns, batches), keys_of(batches)
 
     with store.pinned(look) as (columns, batches):
         yield from snapshot(store, columns, batches, as_of, selection)

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest import mock
 
-from waterclock.persist import compaction, maintenance, parts, spill
+from waterclock.persist import compaction, inline, maintenance, parts, spill
 from waterclock.storage import background
 from waterclock.storage.controller import Storage
 
 _SMALL: tuple[tuple[object, str, float], ...] = (
-    (parts, "INLINE_ROWS", 12),
-    (parts, "INLINE_BYTES", 2048),
+    (inline, "INLINE_ROWS", 12),
+    (inline, "INLINE_BYTES", 2048),
     (parts, "PART_ROWS", 60),
     (spill, "IN_MEMORY_ROWS", 150),
     (compaction, "FEWEST", 3),

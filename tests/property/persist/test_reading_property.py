@@ -17,6 +17,7 @@ from waterclock.model.schema import Column, Int, Schema
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.model.updates import consolidate, read
 from waterclock.persist import compaction, parts, spill
+from waterclock.persist import inline as inline_form
 from waterclock.persist.blob.memory import MemoryBlob
 from waterclock.persist.maintenance import Maintenance
 from waterclock.persist.parts import Selection
@@ -98,12 +99,12 @@ def histories(draw: st.DrawFn) -> list[list[Triple]]:
 
 def small_parts(patch: pytest.MonkeyPatch, inline: int) -> None:
     """So few rows in everything that every way through the code is taken."""
-    patch.setattr(parts, "INLINE_ROWS", inline)
+    patch.setattr(inline_form, "INLINE_ROWS", inline)
     patch.setattr(parts, "PART_ROWS", 3)
     patch.setattr(spill, "IN_MEMORY_ROWS", 5)
     patch.setattr(compaction, "FEWEST", 2)
     patch.setattr(compaction, "TINY_ROWS", 1)
-    patch.setitem(parts._PARQUET_WRITE, "row_group_size", 2)
+    patch.setitem(parts.PARQUET_WRITE, "row_group_size", 2)
 
 
 def write(store: Store, number: int, triples: list[Triple]) -> None:
@@ -228,7 +229,7 @@ class _Counted:
 
 
 def test_statistics_keep_most_of_a_shard_from_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(parts._PARQUET_WRITE, "row_group_size", 2000)
+    monkeypatch.setitem(parts.PARQUET_WRITE, "row_group_size", 2000)
     schema = Schema((Column("n", Int(64)), Column("noise", Int(64))))
     count = 100_000
     noise = np.random.default_rng(1).integers(0, 2**62, count)

@@ -10,6 +10,7 @@ from waterclock.persist.records import (
     AnyEvent,
     Appended,
     Batch,
+    Block,
     Bound,
     Capability,
     Checkpointed,
@@ -83,7 +84,7 @@ def _draw_append(draw: st.DrawFn, state: State, number: int) -> AnyEvent:
     frontier = shard.capabilities[writer].frontier
     assert frontier is not None
     key = draw(st.sampled_from([None, f"part/{number}"]))
-    part = Part(1, 1, inline=None if key else b"x", key=key)
+    part = Part(1, 1, inline=None if key else Block(1, b"x"), key=key)
     batch = draw(st.sampled_from([None, Batch(state.next_batch, 0, 3, False, (part,))]))
     return Appended(shard.id, writer, draw(_at_or_after(frontier)), batch)
 

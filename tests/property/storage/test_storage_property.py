@@ -28,8 +28,8 @@ from waterclock.model.partial import PartialCollection
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.model.updates import advance_all
 from waterclock.persist import compaction
+from waterclock.persist.inline import INLINE_ROWS
 from waterclock.persist.maintenance import checkpoint
-from waterclock.persist.parts import INLINE_ROWS
 from waterclock.persist.records import Bound, Right
 from waterclock.persist.rows import updates
 from waterclock.persist.state import State

@@ -18,7 +18,7 @@ from waterclock.model.frontier import Frontier
 from waterclock.model.partial import PartialCollection
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.persist import compaction
-from waterclock.persist.parts import INLINE_ROWS
+from waterclock.persist.inline import INLINE_ROWS
 from waterclock.persist.rows import updates
 from waterclock.storage.api import Progress, ReadCapability, Updates, Write, held_after
 from waterclock.storage.subscription import Subscription

@@ -14,10 +14,11 @@ from waterclock.model.schema import Array, Column, Int, Schema, Text
 from waterclock.persist import compaction, parts, spill
 from waterclock.persist.blob.memory import MemoryBlob
 from waterclock.persist.blob.unreliable import UnreliableBlob
-from waterclock.persist.compaction import FEWEST_TINY, is_mergeable, merge, mergeable
+from waterclock.persist.compaction import FEWEST_TINY, merge, mergeable
 from waterclock.persist.consensus.memory import MemoryConsensus
 from waterclock.persist.errors import Unavailable
-from waterclock.persist.maintenance import Maintenance, checkpoint
+from waterclock.persist.inline import INLINE_ROWS
+from waterclock.persist.maintenance import LOOKS, Maintenance, checkpoint
 from waterclock.persist.records import Batch, Part, encode_entry
 from waterclock.persist.retry import Retry
 from waterclock.persist.rows import update_schema, updates
@@ -141,7 +142,6 @@ def test_a_merge_replaces_exactly_what_it_read(store: Store) -> None:
     move_since(store, "s", 3)
     old = referenced(store)
     before = contents(store, "s", 4)
-    assert is_mergeable(store, "s")
     assert list(merge(store, "s"))
     [batch] = batches_of(store, "s")
     assert (batch.min_time, batch.max_time, batch.signed) == (3, 4, True)
@@ -167,9 +167,9 @@ def test_batches_that_cancel_leave_nothing(store: Store) -> None:
 def test_an_update_that_changes_nothing_is_not_shown(store: Store) -> None:
     create(store, "s")
     append(store, "s", 1, numbers([(1, 0, 0), (2, 0, 1)]))
-    append(store, "s", 2, pa.concat_tables([many(300, 1, 0), many(300, 1, 1, start=10)]))
+    append(store, "s", 2, pa.concat_tables([many(2000, 1, 0), many(2000, 1, 1, start=10)]))
     assert all(batch.signed for batch in batches_of(store, "s"))
-    assert contents(store, "s", 1) == {(2,): 1} | {(n,): 1 for n in range(10, 310)}
+    assert contents(store, "s", 1) == {(2,): 1} | {(n,): 1 for n in range(10, 2010)}
 
 
 def test_rows_that_have_no_order_are_merged_too(store: Store) -> None:
@@ -232,9 +232,31 @@ def test_maintenance_merges_until_nothing_is_left_to_merge(
     maintenance = Maintenance(store)
     maintenance.run()
     assert [batch.rows for batch in batches_of(store, "s")] == [1]
-    assert not is_mergeable(store, "s")
+    assert not list(merge(store, "s"))
     assert not maintenance.step()
     assert contents(store, "s", 5) == {(2,): 3}
+
+
+def test_merges_take_turns(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step takes one of them further, and all of them come to an end at about the same time."""
+    monkeypatch.setattr(compaction, "STEP_ROWS", 1000)
+    monkeypatch.setattr(parts, "GROUP_ROWS", 500)
+    shards = [f"s{n}" for n in range(LOOKS + 3)]
+    for shard in shards:
+        create(store, shard)
+        for time in range(4):
+            append(store, shard, time + 1, many(2000, time))
+    maintenance = Maintenance(store)
+    ended: dict[str, int] = {}
+    step = 0
+    while maintenance.step():
+        step += 1
+        new = [s for s in shards if s not in ended and len(batches_of(store, s)) == 1]
+        assert len(new) <= 1
+        ended |= dict.fromkeys(new, step)
+    assert ended.keys() == set(shards)
+    assert min(ended.values()) > step // 2
+    assert not maintenance._merges
 
 
 def test_a_merge_that_failed_is_tried_again() -> None:
@@ -266,14 +288,14 @@ def test_a_merge_that_failed_is_tried_again() -> None:
 def test_a_shard_that_nobody_can_read_loses_its_blobs(store: Store) -> None:
     create(store, "s")
     for time in range(3):
-        append(store, "s", time + 1, many(500, time))
+        append(store, "s", time + 1, many(INLINE_ROWS + 1, time))
     Maintenance(store).run()
     assert len(listed(store)) == 3
     move_since(store, "s", None)
     Maintenance(store).run()
     assert batches_of(store, "s") == ()
     assert listed(store) == set()
-    append(store, "s", 4, many(500, 3))
+    append(store, "s", 4, many(INLINE_ROWS + 1, 3))
     Maintenance(store).run()
     assert listed(store) == set()
 
@@ -317,7 +339,7 @@ def test_orphans_of_a_crash_are_swept_on_opening() -> None:
     blob, consensus = MemoryBlob(), MemoryConsensus()
     with open_store(blob, consensus) as store:
         create(store, "s")
-        append(store, "s", 1, many(500, 0))
+        append(store, "s", 1, many(INLINE_ROWS + 1, 0))
         kept = listed(store)
         lost = new_key("shard/s", store.epoch, ".parquet")
     blob.put(lost, b"half a batch")
@@ -327,7 +349,7 @@ def test_orphans_of_a_crash_are_swept_on_opening() -> None:
     with open_store(blob, consensus) as store:
         Maintenance(store).run()
         assert listed(store) == kept | {foreign, "not-ours/readme"}
-        assert len(contents(store, "s", 0)) == 500
+        assert len(contents(store, "s", 0)) == INLINE_ROWS + 1
 
 
 def test_what_a_refused_command_wrote_is_swept(store: Store) -> None:
@@ -344,7 +366,7 @@ def test_what_a_refused_command_wrote_is_swept(store: Store) -> None:
 def test_garbage_is_swept_in_small_portions(store: Store) -> None:
     create(store, "s")
     for time in range(100):
-        append(store, "s", time + 1, many(300, time))
+        append(store, "s", time + 1, many(INLINE_ROWS + 1, time))
     move_since(store, "s", None)
     maintenance = Maintenance(store)
     maintenance.step()
@@ -405,7 +427,7 @@ def test_a_snapshot_takes_the_memory_of_some_batches_not_of_the_shard(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parts, "GROUP_ROWS", 8 * 1024)
-    monkeypatch.setitem(parts._PARQUET_WRITE, "row_group_size", 8 * 1024)
+    monkeypatch.setitem(parts.PARQUET_WRITE, "row_group_size", 8 * 1024)
     create(store, "s")
     total = 0
     for time in range(16):

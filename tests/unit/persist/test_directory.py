@@ -12,14 +12,23 @@ from pathlib import Path
 
 import pytest
 
+from waterclock.persist import spill
 from waterclock.persist.directory import DataDirectory
 from waterclock.persist.errors import DataInUse, Unavailable
 from waterclock.persist.store import Store
-from waterclock.testing.persist_world import append, contents, create, numbers, open_store
+from waterclock.testing.persist_world import (
+    append,
+    contents,
+    create,
+    numbers,
+    open_store,
+    snapshot_batches,
+)
 
 HOLD = """
 import sys
 from pathlib import Path
+from waterclock.persist import spill
 from waterclock.persist.directory import DataDirectory
 held = DataDirectory(Path(sys.argv[1]))
 print("held", flush=True)
@@ -56,12 +65,12 @@ def test_a_directory_is_made_and_keeps_its_data(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "data"
     directory, store = opened(path)
     create(store, "s")
-    append(store, "s", 1, numbers([(n, 0, 1) for n in range(300)]))
+    append(store, "s", 1, numbers([(n, 0, 1) for n in range(2000)]))
     append(store, "s", 2, numbers([(0, 1, -1)]))
     closed(directory, store)
     assert {entry.name for entry in path.iterdir()} >= {"LOCK", "log.db", "blobs"}
     directory, store = opened(path)
-    assert contents(store, "s", 1) == {(n,): 1 for n in range(1, 300)}
+    assert contents(store, "s", 1) == {(n,): 1 for n in range(1, 2000)}
     closed(directory, store)
 
 
@@ -104,6 +113,27 @@ def test_what_a_crash_left_half_written_is_removed(tmp_path: Path) -> None:
     assert not leftover.exists()
     second.consensus.close()
     second.release()
+
+
+def test_temporary_files_are_in_the_directory_and_a_killed_servers_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spill, "IN_MEMORY_ROWS", 100)
+    first = DataDirectory(tmp_path)
+    store = Store.open(first.blob, first.consensus, "first", scratch=first.scratch)
+    create(store, "s")
+    append(store, "s", 1, numbers([(n, 0, -1) for n in range(300)]))
+    reading = snapshot_batches(store, "s", 0)
+    assert next(reading).num_rows
+    [spilled] = (tmp_path / "scratch").iterdir()
+    assert list(spilled.iterdir())
+    store.close()
+    first.release()  # as when it is killed: the reader is not closed
+    second = DataDirectory(tmp_path)
+    assert list(second.scratch.iterdir()) == []
+    second.consensus.close()
+    second.release()
+    reading.close()
 
 
 def test_a_path_that_can_not_be_a_directory_is_named(tmp_path: Path) -> None:

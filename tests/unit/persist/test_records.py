@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,6 +16,7 @@ from waterclock.persist.records import (
     AnyEvent,
     Appended,
     Batch,
+    Block,
     Capability,
     Checkpoint,
     Checkpointed,
@@ -39,7 +41,8 @@ from waterclock.testing.persist_world import EVERY_TYPE
 
 READER = Capability("r", Right.READ, 3, None)
 WRITER = Capability("w", Right.WRITE, None, 5000)
-BATCH = Batch(7, 1, 9, True, (Part(2, 3, inline=b"\0\xff"), Part(10, 400, key="shard/u1/1-x")))
+BLOCK = Block(5, b"\0\xff" * 1000)
+BATCH = Batch(7, 1, 9, True, (Part(2, 3, inline=BLOCK, first=3), Part(10, 400, key="shard/u1/1-x")))
 EVENTS: list[AnyEvent] = [
     Opened(2, "host/1/abc"),
     Created("u1", "epoch_ms", encode_schema(EVERY_TYPE), {"writers": "holder"}, 5),
@@ -69,6 +72,11 @@ CHECKPOINT = Checkpoint(
 )
 
 
+def framed(events: list[Any], blocks: list[Any] | None = None) -> bytes:
+    """An entry as it is written, of whatever is said to be its events."""
+    return seal(msgspec.msgpack.encode([blocks or [], events]))
+
+
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_every_event_round_trips(event: AnyEvent) -> None:
     assert decode_entry(encode_entry([event])) == (event,)
@@ -77,6 +85,27 @@ def test_every_event_round_trips(event: AnyEvent) -> None:
 def test_an_entry_keeps_the_order_of_its_events() -> None:
     assert decode_entry(encode_entry(EVENTS)) == tuple(EVENTS)
     assert decode_entry(encode_entry([])) == ()
+
+
+@pytest.mark.parametrize("form", ["entry", "checkpoint"])
+def test_a_block_is_written_once_however_many_share_it(form: str) -> None:
+    shared = [Batch(n, 1, 9, True, (Part(1, 3, inline=BLOCK, first=n),)) for n in range(5)]
+    if form == "entry":
+        data = encode_entry([Appended("u1", "w", 10, batch) for batch in shared])
+        found = [event.batch for event in decode_entry(data) if isinstance(event, Appended)]
+    else:
+        record = msgspec.structs.replace(CHECKPOINT.shards[0], batches=tuple(shared))
+        data = encode_checkpoint(msgspec.structs.replace(CHECKPOINT, shards=(record,)))
+        found = list(decode_checkpoint(data).shards[0].batches)
+    assert data.count(BLOCK.data) == 1
+    assert found == shared
+    assert len({id(part.inline) for batch in found if batch for part in batch.parts}) == 1
+
+
+def test_a_block_that_is_not_there_is_damage() -> None:
+    event = ["append", "u1", "w", 1, [1, 0, 0, False, [[1, 2, 1]]]]
+    with pytest.raises(Damaged, match="a log entry can not be read"):
+        decode_entry(framed([event], [[1, b"x"]]))
 
 
 def test_a_checkpoint_round_trips() -> None:
@@ -95,10 +124,10 @@ def test_a_newer_format_is_refused() -> None:
 
 def test_fields_of_later_versions_are_ignored_and_missing_ones_have_defaults() -> None:
     """The rule for changing a record without a new format: a field is added at the end."""
-    longer = msgspec.msgpack.encode([["expire", "u1", "w", "new"]])
-    assert decode_entry(seal(longer)) == (Expired("u1", "w"),)
-    part = msgspec.msgpack.encode([["append", "u1", "w", 1, [1, 0, 0, False, [[1, 2]]]]])
-    [event] = decode_entry(seal(part))
+    longer = ["expire", "u1", "w", "new"]
+    assert decode_entry(framed([longer])) == (Expired("u1", "w"),)
+    part = ["append", "u1", "w", 1, [1, 0, 0, False, [[1, 2]]]]
+    [event] = decode_entry(framed([part]))
     assert isinstance(event, Appended)
     assert event.batch == Batch(1, 0, 0, False, (Part(1, 2),))
 
@@ -106,15 +135,17 @@ def test_fields_of_later_versions_are_ignored_and_missing_ones_have_defaults() -
 GARBAGE = {
     "nothing": b"",
     "only the format": bytes((FORMAT,)),
-    "no checksum": bytes((FORMAT,)) + msgspec.msgpack.encode([["expire", "u1", "w"]]),
+    "no checksum": bytes((FORMAT,)) + framed([["expire", "u1", "w"]])[5:],
     "noise": seal(bytes(range(0xC0, 0x100))),
-    "text that is none": seal(b"\x91\x93\xa5sweep\x91\xa1\xff"),
-    "unknown tag": seal(msgspec.msgpack.encode([["explode", 1]])),
-    "wrong type": seal(msgspec.msgpack.encode([["expire", 1, 2]])),
-    "too short": seal(msgspec.msgpack.encode([["expire", "u1"]])),
+    "no blocks": seal(msgspec.msgpack.encode([["expire", "u1", "w"]])),
+    "text that is none": seal(b"\x92\x90\x91\x93\xa5sweep\x91\xa1\xff"),
+    "unknown tag": framed([["explode", 1]]),
+    "wrong type": framed([["expire", 1, 2]]),
+    "too short": framed([["expire", "u1"]]),
     "bottomless": seal(b"\x91" * 100_000),
-    "unknown right": seal(msgspec.msgpack.encode([["grant", "u1", ["c", "x", 1, None]]])),
-    "schema without bottom": seal(b"\x91\x96\xa6create\xa2u1\xa1t" + b"\x91" * 100_000),
+    "bottomless behind the blocks": seal(b"\x92\x90" + b"\x91" * 100_000),
+    "unknown right": framed([["grant", "u1", ["c", "x", 1, None]]]),
+    "schema without bottom": seal(b"\x92\x90\x91\x96\xa6create\xa2u1\xa1t" + b"\x91" * 100_000),
 }
 
 

@@ -24,9 +24,11 @@ from waterclock.model.schema import (
     Text,
     Timestamp,
 )
+from waterclock.persist import inline as inline_form
 from waterclock.persist import parts
 from waterclock.persist.errors import Damaged
-from waterclock.persist.parts import EVERYTHING, Selection, read_batches, try_inline, write_batch
+from waterclock.persist.inline import try_inline
+from waterclock.persist.parts import EVERYTHING, Selection, read_batches, write_batch
 from waterclock.persist.records import Batch
 from waterclock.persist.rows import (
     DIFF,
@@ -82,7 +84,7 @@ def test_every_type_round_trips(
     store: Store, inline: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not inline:
-        monkeypatch.setattr(parts, "INLINE_ROWS", 0)
+        monkeypatch.setattr(inline_form, "INLINE_ROWS", 0)
     given = updates(EVERY_TYPE, [(row, i, i - 3) for i, row in enumerate(rows_of_every_type())])
     batch = stored(store, given)
     assert [part.inline is not None for part in batch.parts] == [inline]
@@ -99,7 +101,7 @@ def test_timestamps_beyond_pythons_are_kept(
     store: Store, inline: bool, zoned: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not inline:
-        monkeypatch.setattr(parts, "INLINE_ROWS", 0)
+        monkeypatch.setattr(inline_form, "INLINE_ROWS", 0)
     schema = Schema((Column("at", Timestamp(zoned)),))
     extremes = pa.array([-(2**63), 2**63 - 1, 0, None])
     shape = update_schema(schema)
@@ -117,7 +119,7 @@ def test_a_selection_applies_to_both_forms(
     store: Store, inline: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not inline:
-        monkeypatch.setattr(parts, "INLINE_ROWS", 0)
+        monkeypatch.setattr(inline_form, "INLINE_ROWS", 0)
     schema = Schema((Column("n", Int(64)), Column("label", Text())))
     given = updates(schema, [((i, str(i)), i, 1) for i in range(10)])
     chosen = Selection(("label",), (pc.field("n") >= 3) & (pc.field("n") < 5))
@@ -143,7 +145,7 @@ def test_statistics_do_not_hide_nans(
     store: Store, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The statistics of a Parquet column say nothing of its NaNs; a condition may want them."""
-    monkeypatch.setattr(parts, "INLINE_ROWS", 0)
+    monkeypatch.setattr(inline_form, "INLINE_ROWS", 0)
     schema = Schema((Column("x", Float(64)),))
     given = updates(schema, [((5.0,), 0, 1), ((float("nan"),), 0, 1)])
     chosen = Selection(None, NAN_CONDITIONS[name])
@@ -154,7 +156,7 @@ def test_statistics_do_not_hide_nans(
 def test_statistics_do_not_hide_nans_in_structs(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "INLINE_ROWS", 0)
+    monkeypatch.setattr(inline_form, "INLINE_ROWS", 0)
     schema = Schema((Column("p", Struct((Field("x", Float(32)),))),))
     given = updates(schema, [(({"x": 5.0},), 0, 1), (({"x": float("nan")},), 0, 1)])
     chosen = Selection(None, pc.field("p", "x") != 5.0)
@@ -164,13 +166,13 @@ def test_statistics_do_not_hide_nans_in_structs(
 def test_a_batch_of_many_rows_has_several_parts(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "PART_ROWS", 400)
+    monkeypatch.setattr(parts, "PART_ROWS", 800)
     shape = update_schema(Schema((Column("n", Int(64)),)))
-    n = np.arange(1000)
-    given = pa.table([n, n // 100, np.where(n == 999, -1, 1)], schema=shape)
+    n = np.arange(2000)
+    given = pa.table([n, n // 100, np.where(n == 1999, -1, 1)], schema=shape)
     batch = stored(store, given)
-    assert [part.rows for part in batch.parts] == [400, 400, 200]
-    assert (batch.min_time, batch.max_time, batch.signed) == (0, 9, True)
+    assert [part.rows for part in batch.parts] == [800, 800, 400]
+    assert (batch.min_time, batch.max_time, batch.signed) == (0, 19, True)
     assert sum(part.size for part in batch.parts) == batch.size > 0
     assert len(set(batch.keys)) == 3
     assert read_back(store, batch, shape).equals(given)
@@ -180,7 +182,7 @@ def test_a_batch_of_many_rows_has_several_parts(
 def test_a_changed_byte_is_found_and_not_answered(store: Store, seed: int) -> None:
     random = Random(seed)
     schema = Schema((Column("n", Int(64)),))
-    given = updates(schema, [((random.getrandbits(60),), 0, 1) for _ in range(1000)])
+    given = updates(schema, [((random.getrandbits(60),), 0, 1) for _ in range(2000)])
     batch = stored(store, given)
     [key] = batch.keys
     with store.blob.open(key) as file:
@@ -296,6 +298,6 @@ def test_null_is_refused_in_a_required_column() -> None:
 def test_every_update_has_a_time_and_a_diff(
     store: Store, column: str, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "INLINE_ROWS", rows)
+    monkeypatch.setattr(inline_form, "INLINE_ROWS", rows)
     with pytest.raises(WrongColumns, match=f"an update has no {column}"):
         stored(store, with_null(column))

@@ -15,6 +15,7 @@ import pytest
 from waterclock.persist.blob.memory import MemoryBlob
 from waterclock.persist.consensus.memory import MemoryConsensus
 from waterclock.persist.errors import Unavailable, WaterclockError
+from waterclock.persist.inline import INLINE_ROWS
 from waterclock.persist.maintenance import Maintenance
 from waterclock.persist.records import AnyEvent, Created, Replaced
 from waterclock.persist.schema_codec import encode_schema
@@ -392,7 +393,7 @@ def with_garbage(store: Store, count: int = 3) -> list[str]:
     """A shard whose batches were replaced by nothing; their keys."""
     create(store, "g")
     for i in range(count):
-        append(store, "g", i + 1, numbers([(n, i, 1) for n in range(300)]))
+        append(store, "g", i + 1, numbers([(n, i, 1) for n in range(INLINE_ROWS + 1)]))
     batches = batches_of(store, "g")
     store.commit(lambda _: ([Replaced("g", tuple(b.id for b in batches), None)], None))
     return [key for batch in batches for key in batch.keys]
@@ -431,7 +432,7 @@ def test_letting_go_needs_no_lock(store: Store) -> None:
 
 def test_orphans_are_what_nobody_needs(store: Store) -> None:
     create(store, "a")
-    append(store, "a", 1, numbers([(n, 0, 1) for n in range(300)]))
+    append(store, "a", 1, numbers([(n, 0, 1) for n in range(INLINE_ROWS + 1)]))
     garbage = with_garbage(store, 1)
     [used] = [key for batch in batches_of(store, "a") for key in batch.keys]
     lost = new_key("shard/a", store.epoch, ".parquet")
@@ -462,7 +463,9 @@ def test_what_an_interrupted_writer_gave_up_is_kept_if_it_is_committed(
     create(store, "a")
     Maintenance(store).run()
     gate.shut()
-    writing = pool.submit(append, store, "a", 1, numbers([(n, 0, 1) for n in range(300)]))
+    writing = pool.submit(
+        append, store, "a", 1, numbers([(n, 0, 1) for n in range(INLINE_ROWS + 1)])
+    )
     assert gate.waiting.wait(PATIENCE_S)
     [key] = store.blob.list("shard/")
     with store._lock:  # as an interrupted `writing` leaves it

@@ -18,8 +18,10 @@ from waterclock.model.errors import (
 from waterclock.model.lattice import EpochMillis
 from waterclock.model.timeline import Timeline
 from waterclock.persist.blob.memory import MemoryBlob
+from waterclock.persist.compaction import FEWEST_TINY
 from waterclock.persist.errors import Unavailable
-from waterclock.persist.parts import INLINE_ROWS
+from waterclock.persist.inline import INLINE_ROWS
+from waterclock.persist.maintenance import checkpoint
 from waterclock.persist.rows import DIFF, TIME, WrongColumns
 from waterclock.storage.api import ReadCapability, Write, WriteCapability
 from waterclock.storage.errors import CapabilityMisstated, CapabilityUnknown, CollectionTwice
@@ -376,6 +378,72 @@ def test_32_coroutines_write_what_32_callers_would(world: MemoryWorld) -> None:
     assert found == write_each(one_by_one, 32, 5, asynchronous=False)
     assert entries < one_by_one.durable().position, "grouping saves entries, and nothing else"
     one_by_one.storage.close()
+
+
+@pytest.mark.semantics(43, 54)
+def test_what_shares_a_block_is_kept_apart(any_world: World) -> None:
+    """By readers, by a checkpoint and a merge of one of the collections, and by a restart."""
+    storage, rounds = any_world.storage, FEWEST_TINY // 2 + 1
+    tables = [storage.create(user(n + 1), TABLE) for n in range(3)]
+
+    async def writer(n: int) -> None:
+        capability = tables[n][1]
+        for time in range(rounds * (1 + (n == 0))):
+            row = ((n, str(time)), time, 1)
+            [capability] = await storage.append_async(write(capability, time + 1, row))
+
+    async def everybody() -> None:
+        await asyncio.gather(*(writer(n) for n in range(3)))
+
+    def found(at_time: int) -> list[dict[object, int]]:
+        return [dict(contents(any_world.storage, read, at_time)) for read, _ in tables]
+
+    asyncio.run(everybody())
+    blocks = any_world.storage._store.read(
+        lambda state: [
+            {id(part.inline) for batch in shard.batches.values() for part in batch.parts}
+            for shard in state.shards.values()
+        ]
+    )
+    assert blocks[0] & blocks[1] & blocks[2], "nothing was committed together"
+    expected = [{(n, str(time)): 1 for time in range(rounds)} for n in range(3)]
+    assert found(rounds - 1) == expected
+    checkpoint(storage._store)
+    assert found(rounds - 1) == expected
+    any_world.reopen()
+    assert found(rounds - 1) == expected
+    while any_world.storage.maintain():
+        pass
+    sizes = [len(shard_in(any_world, user(n)).batches) for n in (1, 2, 3)]
+    assert sizes == [1, rounds, rounds], "only the first has so many batches that they are merged"
+    assert found(rounds - 1) == expected
+    any_world.reopen()
+    assert found(rounds - 1) == expected
+
+
+def test_one_that_is_refused_harms_none_it_was_committed_with(world: MemoryWorld) -> None:
+    tables = [world.storage.create(user(n + 1), TABLE) for n in range(4)]
+    loose = pa.table({"k": [7], "v": ["a"], TIME: pa.nulls(1, pa.int64()), DIFF: [1]})
+
+    async def attempts() -> list[object]:
+        good = [write(written, 5, ((n, "a"), n, 1)) for n, (_, written) in enumerate(tables)]
+        timeless, late = Write(tables[1][1], loose, at(5)), write(tables[2][1], 5, ((2, "a"), 5, 1))
+        given = [good[0], timeless, late, good[3]]
+        appends = [world.storage.append_async(one) for one in given]
+        return await asyncio.gather(*appends, return_exceptions=True)
+
+    outcomes = asyncio.run(attempts())
+    assert [type(outcome) for outcome in outcomes] == [
+        tuple,
+        WrongColumns,
+        UpdateOutsideWindow,
+        tuple,
+    ]
+    for n, (read, _) in enumerate(tables):
+        expected = {(n, "a"): 1} if n in (0, 3) else {}
+        assert shard_in(world, user(n + 1)).upper == (5 if expected else 0)
+        if expected:
+            assert contents(world.storage, read, 4) == expected
 
 
 def test_errors_reach_the_coroutine(world: MemoryWorld, table: Table) -> None:

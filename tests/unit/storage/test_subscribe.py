@@ -17,7 +17,8 @@ from waterclock.model.lattice import EpochMillis
 from waterclock.model.timeline import Timeline
 from waterclock.persist.blob.memory import MemoryBlob
 from waterclock.persist.errors import Unavailable
-from waterclock.persist.parts import INLINE_BYTES, INLINE_ROWS, ConditionFailed
+from waterclock.persist.inline import INLINE_BYTES, INLINE_ROWS
+from waterclock.persist.parts import ConditionFailed
 from waterclock.storage.api import (
     Message,
     Progress,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from waterclock.testing.simulation.world import STEPS, SimulationFailed, simulate
+from waterclock.testing.simulation.history import STEPS, SimulationFailed, simulate
 
 
 def main() -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from random import Random
 
 from waterclock.persist.blob.api import Blob
@@ -19,6 +19,8 @@ ATTEMPTS = 4
 """How often a server tries before it gives up; few, so that it happens."""
 CHECKPOINT_BYTES = 4_000
 MOST_STALE = 2
+MOST_WORK = 12
+"""So many steps of maintenance at most are done at a time."""
 
 
 class Server:
@@ -42,9 +44,6 @@ class Server:
         """End it without a word to the data."""
         self.life.is_over = True
         self.storage.close()
-        for merge in self.storage.maintenance._merges.values():
-            if isinstance(merge, Generator):
-                merge.close()  # it holds files that it spilled to
 
 
 class Servers:
@@ -72,6 +71,8 @@ class Servers:
         self.stale: list[Server] = []
         """Those that live although another one has opened the data after them."""
         self.opened = 0
+        self.refusal: Unavailable | None = None
+        """Why the last one that could not be opened could not."""
 
     @property
     def owner(self) -> Server:
@@ -99,7 +100,8 @@ class Servers:
                 retry=Retry(ATTEMPTS, sleep=lambda _: self._pause(number)),
                 background=False,
             )
-        except Unavailable:
+        except Unavailable as error:
+            self.refusal = error
             return None
         finally:
             self._opening = False
@@ -119,7 +121,7 @@ class Servers:
     def _work(self, server: Server) -> None:
         """Let it merge, sweep and cut the log, before the one in the pause goes on."""
         try:
-            for _ in range(self._random.randint(1, 6)):
+            for _ in range(self._random.randint(1, MOST_WORK)):
                 server.storage.maintenance.step()
         except (Fenced, Unavailable):
             pass

@@ -1,0 +1,189 @@
+"""Remap collections, by worked examples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from waterclock.storage.reclock.errors import UpstreamRegressed
+from waterclock.storage.reclock.progress import FINISHED, Range, SourceFrontier, source_timeline
+from waterclock.storage.reclock.remap import (
+    Element,
+    Increment,
+    Remap,
+    RemapUpdate,
+    bound,
+    increments,
+    of_increments,
+)
+from waterclock.storage.reclock.shape import KAFKA, KINESIS, LOAD_GENERATOR, POSTGRES, PUBNUB, S3
+
+PM1, PM2, PM3, PM4 = 13, 14, 15, 16
+single = SourceFrontier.single
+
+
+def history(*steps: tuple[int, SourceFrontier]) -> list[RemapUpdate]:
+    known: SourceFrontier | None = None
+    updates: list[RemapUpdate] = []
+    for time, frontier in steps:
+        updates += bound(known, frontier, time)
+        known = frontier
+    return updates
+
+
+def topic(first: int, second: int) -> SourceFrontier:
+    return SourceFrontier({0: first, 1: second}, more_may_appear=True)
+
+
+SLOW = history((PM1, single(0)), (PM2, single(1)), (PM3, single(3)), (PM4, single(6)))
+
+
+@pytest.mark.semantics(106, 107)
+def test_each_binding_retracts_the_old_frontier_and_adds_the_new() -> None:
+    found = [(u.element.offset, u.time, u.diff) for u in SLOW]
+    assert found == [
+        (0, PM1, 1),
+        (0, PM2, -1),
+        (1, PM2, 1),
+        (1, PM3, -1),
+        (3, PM3, 1),
+        (3, PM4, -1),
+        (6, PM4, 1),
+    ]
+
+
+@pytest.mark.semantics(108)
+def test_the_frontier_as_of_a_time() -> None:
+    fast = history((PM1, single(0)), (PM2, single(100)), (PM3, single(250)), (PM4, single(1000)))
+    remap = Remap.of_updates(fast, more_may_appear=False)
+    assert remap.at(PM3) == single(250)
+    assert remap.at(PM1 - 1) is None
+    assert remap.at(PM4 + 5) == single(1000)
+
+
+@pytest.mark.semantics(109, 113)
+def test_messages_get_the_first_time_beyond_them() -> None:
+    remap = Remap.of_updates(SLOW, more_may_appear=False)
+    times = [remap.time_of(None, offset) for offset in range(7)]
+    assert times == [PM2, PM3, PM3, PM4, PM4, PM4, None]
+    assert remap.times_of(None, np.arange(6)).tolist() == times[:-1]
+
+
+@pytest.mark.semantics(115, 116, 117)
+def test_two_partitions() -> None:
+    updates = history((PM1, topic(0, 0)), (PM2, topic(3, 1)), (PM3, topic(4, 3)))
+    assert [(u.element.partition, u.element.offset, u.diff) for u in updates if u.time == PM2] == [
+        (0, 0, -1),
+        (1, 0, -1),
+        (0, 3, 1),
+        (1, 1, 1),
+    ]
+    remap = Remap.of_updates(updates, more_may_appear=True)
+    found = {
+        text: remap.time_of(partition, offset)
+        for partition, texts in enumerate(("abcd", "efgh"))
+        for offset, text in enumerate(texts)
+    }
+    at_two, at_three = dict.fromkeys("abce", PM2), dict.fromkeys("dfg", PM3)
+    assert found == {**at_two, **at_three, "h": None}
+
+
+@pytest.mark.semantics(116)
+def test_a_partition_that_appears_later_moves_nothing() -> None:
+    old, new = SourceFrontier({0: 2}, True), SourceFrontier({0: 2, 1: 3}, True)
+    updates = history((PM1, old), (PM2, new))
+    assert [u for u in updates if u.time == PM2] == [RemapUpdate(Element(1, 3), PM2, 1)]
+    remap = Remap.of_updates(updates, more_may_appear=True)
+    assert [remap.time_of(0, 1), remap.time_of(1, 0), remap.time_of(1, 3)] == [PM1, PM2, None]
+    assert new.ranges_since(old) == (Range(1, 0, 3),)
+    timeline = source_timeline("u1")
+    assert old.as_frontier(timeline) <= new.as_frontier(timeline)
+
+
+@pytest.mark.semantics(157, 158, 159)
+def test_the_form_with_increments() -> None:
+    first, second = 1649686076392, 1649686079487
+    given = [
+        Increment(1, first, 42),
+        Increment(2, first, 40),
+        Increment(1, second, 3),
+        Increment(2, second, 4),
+    ]
+    remap = of_increments(given, more_may_appear=True)
+    assert remap.at(first) == SourceFrontier({1: 42, 2: 40}, True)
+    assert remap.at(second) == SourceFrontier({1: 45, 2: 44}, True)
+    assert [remap.time_of(1, offset) for offset in (0, 41, 42, 44, 45)] == [
+        first,
+        first,
+        second,
+        second,
+        None,
+    ]
+    updates = history(*((b.time, b.frontier) for b in remap.bindings))
+    assert increments(updates) == given
+
+
+@pytest.mark.semantics(159)
+def test_compaction_changes_nothing_from_its_time_on() -> None:
+    compacted = [RemapUpdate(u.element, max(u.time, PM3), u.diff) for u in SLOW]
+    remap = Remap.of_updates(compacted, more_may_appear=False)
+    whole = Remap.of_updates(SLOW, more_may_appear=False)
+    assert [remap.at(t) for t in (PM3, PM4)] == [whole.at(t) for t in (PM3, PM4)]
+
+
+@pytest.mark.semantics(104)
+def test_offsets_may_have_gaps() -> None:
+    updates = history((PM1, single(10)), (PM2, single(90)))
+    assert Remap.of_updates(updates, more_may_appear=False).time_of(None, 55) == PM2
+
+
+@pytest.mark.semantics(105)
+def test_a_finished_source_has_the_empty_frontier() -> None:
+    updates = history((PM1, single(6)), (PM2, FINISHED))
+    assert updates[-1] == RemapUpdate(Element(None, 6), PM2, -1)
+    remap = Remap.of_updates(updates, more_may_appear=False)
+    last = remap.at(PM2)
+    assert last is not None
+    assert last.is_finished
+    assert last.has_passed(None, 10**18)
+    assert last.as_frontier(source_timeline("u1")).is_empty
+
+
+@pytest.mark.semantics(160)
+@pytest.mark.parametrize(
+    "gone_back",
+    [topic(3, 0), SourceFrontier({0: 5}, True), SourceFrontier({}, True)],
+    ids=["shrunk", "partition gone", "all gone"],
+)
+def test_what_goes_back_upstream_is_a_named_error(gone_back: SourceFrontier) -> None:
+    with pytest.raises(UpstreamRegressed) as raised:
+        bound(topic(3, 1), gone_back, PM2)
+    assert raised.value.hint
+
+
+def test_no_partition_appears_where_none_may() -> None:
+    with pytest.raises(UpstreamRegressed):
+        bound(SourceFrontier({0: 1}), SourceFrontier({0: 1, 1: 1}), PM2)
+
+
+@pytest.mark.semantics(168, 173)
+def test_the_columns_of_each_kind() -> None:
+    names = {kind: kind.schema.names for kind in (KAFKA, KINESIS, POSTGRES, PUBNUB, S3)}
+    assert names == {
+        KAFKA: ("partition", "offset"),
+        KINESIS: ("shard_id", "sequence_number"),
+        POSTGRES: ("lsn",),
+        PUBNUB: ("region", "timetoken"),
+        S3: ("key", "byte_offset"),
+    }
+
+
+@pytest.mark.semantics(173)
+@pytest.mark.parametrize(
+    ("shape", "partition", "offset"),
+    [(KAFKA, 7, 42), (LOAD_GENERATOR, None, 2**62), (KINESIS, "shard-1", 10**128 + 7)],
+    ids=["kafka", "load generator", "kinesis"],
+)
+def test_rows_keep_what_they_say(shape, partition, offset) -> None:  # type: ignore[no-untyped-def]
+    given = [RemapUpdate(Element(partition, offset), 5, -1)]
+    assert shape.updates([shape.rows(given)]) == given

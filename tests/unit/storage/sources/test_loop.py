@@ -1,0 +1,140 @@
+"""The loop over all sources: each at its own pace, none held up by another."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from waterclock.model.ids import GlobalId
+from waterclock.storage.reclock.shape import KAFKA
+from waterclock.storage.sources.api import Connector, Kind, Probe, SourceDescription, Surroundings
+from waterclock.storage.sources.errors import UnknownKind
+from waterclock.storage.sources.loop import Ingestions
+from waterclock.storage.sources.status import Health
+from waterclock.testing.source_world import KIND, OUTPUT, ROWS, SourceWorld, Upstream, unreachable
+
+
+def wait_until(condition) -> None:  # type: ignore[no-untyped-def]
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "it does not happen"
+        time.sleep(0.005)
+
+
+class Stage:
+    """Sources that run by themselves."""
+
+    def __init__(self) -> None:
+        self.world = SourceWorld()
+        self.kinds: dict[str, Kind] = {}
+        self.changed: list[int] = []
+        self.loop = Ingestions(
+            self.world.storage,
+            self.world.store,
+            self.kinds,
+            Surroundings(lambda: time.time_ns() // 1_000_000),
+            self.world.holds.take,
+            interval_ms=20,
+            changed=self.changed.append,
+        )
+
+    def add(self, upstream: Upstream, kind: Kind | None = None) -> SourceDescription:
+        name = f"{KIND}{len(self.kinds)}"
+        self.kinds[name] = kind or upstream.kind()
+        description = self.world.create(name, b"", KAFKA.schema, {OUTPUT: ROWS})
+        self.loop.add(description)
+        return description
+
+    def count(self, description: SourceDescription) -> int:
+        return len(self.world.updates(description.outputs[OUTPUT]))
+
+    def health(self, source: GlobalId) -> Health:
+        [found] = [each for each in self.loop.reports() if each.id == source]
+        return found.status.health
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    made = Stage()
+    yield made
+    made.loop.close()
+
+
+def test_sources_run_until_they_are_removed(stage: Stage) -> None:
+    upstream = Upstream({0: ["a"]})
+    source = stage.add(upstream)
+    wait_until(lambda: stage.count(source) == 1)
+    upstream.partitions[0].append("b")
+    wait_until(lambda: stage.count(source) == 2)
+    assert len(stage.changed) == 2
+    stage.world.store.commit(stage.loop.removal([source.id]))
+    stage.loop.remove(source.id)
+    stage.loop.remove(source.id)
+    assert stage.loop.reports() == ()
+    assert stage.world.upper(source.remap) is None
+
+
+def test_a_source_that_hangs_holds_up_no_other(stage: Stage) -> None:
+    let_go = threading.Event()
+    hanging = Upstream({0: ["a"]})
+    kind = hanging.kind()
+
+    def opened(definition: bytes, surroundings: Surroundings) -> Connector:
+        connector = kind.open(definition, surroundings)
+        probe = connector.probe
+
+        def hangs() -> Probe:
+            assert let_go.wait(30)
+            return probe()
+
+        connector.probe = hangs  # type: ignore[method-assign]
+        return connector
+
+    stuck = stage.add(hanging, Kind(kind.progress, opened, kind.envelope))
+    stalled = stage.add(Upstream({0: ["x"]}, fault=unreachable()))
+    upstream = Upstream({0: []})
+    well = stage.add(upstream)
+    for number in range(5):
+        upstream.partitions[0].append(f"m{number}")
+        wait_until(lambda wanted=number + 1: stage.count(well) == wanted)
+    assert stage.health(stuck.id) is Health.STARTING
+    assert stage.health(stalled.id) is Health.STALLED
+    let_go.set()
+    wait_until(lambda: stage.count(stuck) == 1)
+
+
+def test_a_failed_source_is_found_by_its_collections(stage: Stage) -> None:
+    upstream = Upstream({0: ["a", "b"]})
+    source = stage.add(upstream)
+    wait_until(lambda: stage.count(source) == 2)
+    assert stage.loop.failed(source.collections) is None
+    upstream.partitions[0].pop()
+    wait_until(lambda: stage.health(source.id) is Health.FAILED)
+    found = stage.loop.failed([source.outputs[OUTPUT]])
+    assert found is not None
+    assert found.id == source.id
+    assert stage.loop.failed([GlobalId.user(9999)]) is None
+
+
+def test_the_bell_lets_resting_sources_look_at_once(stage: Stage) -> None:
+    upstream = Upstream({0: []})
+    name = f"{KIND}slow"
+    stage.kinds[name] = upstream.kind()
+    made = stage.world.create(name, b"", KAFKA.schema, {OUTPUT: ROWS})
+    slow = SourceDescription(
+        made.id, made.name, made.kind, made.definition, made.remap, made.outputs, 600_000
+    )
+    stage.loop.add(slow)
+    wait_until(lambda: stage.health(slow.id) is Health.RUNNING)
+    upstream.partitions[0].append("a")
+    stage.loop.wake()
+    wait_until(lambda: stage.count(slow) == 1)
+
+
+def test_unknown_kinds_are_refused(stage: Stage) -> None:
+    made = stage.world.create("telegraph", b"", KAFKA.schema, {OUTPUT: ROWS})
+    with pytest.raises(UnknownKind):
+        stage.loop.add(made)
