@@ -1,7 +1,7 @@
 # Every target sets up what it needs first; that takes about a second when it is there already.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test fast setup setup-test fmt lint types docs semantics bench crash simulate lock clean
+.PHONY: help run test fast setup setup-test fmt lint types docs semantics bench crash simulate fuzz tpch lock clean
 
 # The first Python 3.11 or later on the PATH; another one: make PYTHON=/path/to/python3.12
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
@@ -22,8 +22,8 @@ endef
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: setup ## set everything up and start Waterclock (for now: a demonstration of its storage)
-	@$(BIN)/waterclock demo
+run: setup ## set everything up and start a server, with its data in ./waterclock-data
+	@$(BIN)/waterclock serve --data waterclock-data
 
 test: setup-test ## set everything up, then all checks, all tests and the examples of the docs
 	@rm -f .reports/semantics.json
@@ -83,6 +83,12 @@ crash: setup-test ## the long crash test: WATERCLOCK_CRASH_ROUNDS (1000) rounds 
 simulate: ## the long simulation: WATERCLOCK_SIM_SEEDS (10000) seeds
 	$(SETUP) check
 	@WATERCLOCK_SIM_SEEDS=$${WATERCLOCK_SIM_SEEDS:-10000} $(PYTEST) --timeout=0 tests/simulation
+
+fuzz: setup ## random views against Spark from scratch: from SEED (1000) on, for MINUTES or until stopped
+	@$(BIN)/python -m waterclock.testing.fuzz --verbose --seed $${SEED:-1000} $${MINUTES:+--minutes $$MINUTES}
+
+tpch: setup ## the 22 queries of TPC-H as maintained views, at every time: SCALE (0.01), BATCHES (50)
+	@$(BIN)/python -m waterclock.testing.tpch --scale $${SCALE:-0.01} --batches $${BATCHES:-50}
 
 lock: ## resolve the dependencies anew and write requirements/*.lock
 	$(SETUP) check

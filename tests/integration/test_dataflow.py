@@ -46,6 +46,9 @@ VIEWS = {
     "inner join": "SELECT u1.k, v, w FROM u1 JOIN u2 ON u1.k = u2.k",
     "cross join": "SELECT v, w FROM u1 CROSS JOIN u2",
     "self join, null-safe": ("SELECT a.k, b.v FROM u1 a JOIN u1 b ON a.v = b.k AND a.s <=> b.s"),
+    "one column in two keys": (
+        "SELECT a.k, a.v FROM u1 a JOIN u1 b ON a.v = b.k AND a.k <=> b.k AND a.k = b.v"
+    ),
     "join and aggregate": (
         "SELECT u1.k, sum(w * v), count(*) FROM u1 JOIN u2 ON u1.k = u2.k AND u1.v < u2.w"
         " GROUP BY u1.k"
@@ -96,8 +99,9 @@ VIEWS = {
         "SELECT k, v, count(*) OVER (PARTITION BY s), max(v) OVER (PARTITION BY k) FROM u1"
     ),
     "aggregates without a kernel": (
-        "SELECT s, sum(CAST(v AS DOUBLE)), sort_array(collect_set(k)), percentile(v, 0.5), count(*),"
-        " max_by(k, v) FILTER (WHERE v IS NOT NULL AND k IS NULL), sum(v) FROM u1 GROUP BY s"
+        "SELECT s, sum(CAST(v AS DOUBLE)), sort_array(collect_set(k)), percentile(v, 0.5),"
+        " count(*), max_by(k, v) FILTER (WHERE v IS NOT NULL AND k IS NULL), sum(v) FROM u1"
+        " GROUP BY s"
     ),
     "global aggregates without a kernel": (
         "SELECT stddev(CAST(v AS DOUBLE)), sort_array(collect_list(k)), count(*) + 1 FROM u1"
@@ -109,7 +113,8 @@ VIEWS = {
         " LATERAL VIEW posexplode(array(v, k, 3L)) r AS p, f WHERE f IS NOT NULL AND e <> 'b'"
     ),
     "inline and stack": (
-        "SELECT k, a, b, c FROM u1 LATERAL VIEW inline(array(named_struct('a', v, 'b', s), named_struct('a', k, 'b', s))) t"
+        "SELECT k, a, b, c FROM u1 LATERAL VIEW"
+        " inline(array(named_struct('a', v, 'b', s), named_struct('a', k, 'b', s))) t"
         " AS a, b LATERAL VIEW stack(2, 'one', 'two') r AS c"
     ),
     "explode a map": "SELECT explode(map('a', v, 'b', k)) FROM u1",

@@ -35,6 +35,8 @@ async def pick(
 ) -> pa.Table:
     """The rows that the query picks at the moment."""
     source, wanted = looked_up(front, query, schema)
+    if wanted is not None and not _can_serve(front, moment, source):
+        source, wanted = query.source, None
     rows = await front.reading.contents(moment, source, schema, session.cancellation, wanted)
     return await asyncio.to_thread(picked, rows, query)
 
@@ -125,6 +127,14 @@ def looked_up(
             if wanted is not None:
                 return index.id, _table(keys, wanted, schema)
     return query.source, None
+
+
+def _can_serve(front: SqlFront, moment: Moment, index: GlobalId) -> bool:
+    """Whether the index has the moment: it may be behind, or begin only later."""
+    held = moment.hold.times.get(index)
+    if held is None or held > moment.time:
+        return False
+    return moment.time < front.core.compute.index(index).arrangement.upper
 
 
 def _key_columns(front: SqlFront, index: Index) -> list[str] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -98,7 +98,11 @@ class Reading:
         hold = self._core.holds.take(self._with_errors([*collections, *among]))
         try:
             found = riders.frontiers(self._core.store, self._with_errors(collections))
-            inputs = [Input(c, since, upper) for c, (since, upper) in found.items()]
+            # Others may hold a collection at an earlier time than we do; that is not ours to read.
+            inputs = [
+                Input(c, since.join(since.timeline.frontier(hold.times[c])), upper)
+                for c, (since, upper) in found.items()
+            ]
             exact = as_of is not None and not as_of.at_least
             strict = isolation is Isolation.STRICT_SERIALIZABLE and not exact
             read_ts = self._core.oracle.read_ts() if strict else None
@@ -214,6 +218,12 @@ class Reading:
             return await work
         finally:
             stop.cancel()
+
+
+def indexes_on(catalog: Catalog, relations: Iterable[GlobalId]) -> list[GlobalId]:
+    """All indexes on the relations."""
+    users = [user for each in relations for user in catalog.users.get(each, ())]
+    return [user for user in users if isinstance(catalog.try_item(user), Index)]
 
 
 def index_on(catalog: Catalog, relation: GlobalId) -> Index | None:

@@ -165,8 +165,10 @@ def _nature(found: AnyRelation) -> tuple[shown.RelationKind, Oid | None, str | N
             return shown.RelationKind.MATERIALIZED_VIEW, found.cluster, found.query.sql
         case Source():
             return shown.RelationKind.SOURCE, found.cluster, None
-        case Subsource() | SourceProgress():
+        case Subsource():
             return shown.RelationKind.SOURCE, None, None
+        case SourceProgress():
+            return shown.RelationKind.SOURCE_PROGRESS, None, None
         case _:
             assert_never(found)
 

@@ -18,7 +18,7 @@ import msgspec
 from waterclock.model.ids import GlobalId
 from waterclock.model.pg_types import PgType, column_type
 from waterclock.model.schema import Column as StoredColumn
-from waterclock.model.schema import Schema
+from waterclock.model.schema import Schema, TimedSchema
 
 Oid = NewType("Oid", int)
 
@@ -221,11 +221,25 @@ class Subsource(Relation, frozen=True, kw_only=True, omit_defaults=True, tag="su
 
 
 class SourceProgress(Relation, frozen=True, kw_only=True, omit_defaults=True, tag="progress"):
-    """A source's bindings as a relation. Storage knows nothing of its id."""
+    """A source's bindings as a relation. Storage knows nothing of its id.
+
+    Its first column is the time of the read, which is not stored.
+    """
 
     kind: ClassVar[str] = "progress relation"
 
     source: GlobalId
+
+    @property
+    def schema(self) -> Schema:
+        """The columns that are stored."""
+        return Schema(self.read_schema.columns[1:])
+
+    @property
+    def read_schema(self) -> TimedSchema:
+        """All columns, as one who reads at some time sees them."""
+        columns = (StoredColumn(c.name, column_type(c.type), c.nullable) for c in self.columns)
+        return TimedSchema(tuple(columns))
 
     @property
     def uses(self) -> tuple[GlobalId, ...]:

@@ -184,6 +184,14 @@ class Compute:
 
         return plan
 
+    def pause(self, output: GlobalId) -> None:
+        """Do not step the view until it is ended or resumed: its rights are about to go."""
+        self._schedule.pause(output)
+
+    def resume(self, output: GlobalId) -> None:
+        """Step a view again that was paused, for it stays after all."""
+        self._schedule.resume(output)
+
     def end(self, output: GlobalId) -> None:
         """Forget a view whose removal has been committed, and its state."""
         view = self._forget(output)

@@ -59,6 +59,7 @@ class Running:
         self.problem: str | None = None
         self.rest_until = 0.0
         self.released = -math.inf
+        self.is_paused = False
         self.alone_until = 0.0
         """Not to be put together with others before this time."""
 
@@ -91,7 +92,11 @@ class Schedule:
 
     def remove(self, name: GlobalId) -> View | None:
         """Step the view no more; those it was grouped with go on without it. None if unknown."""
-        running = self._seized(name)
+        with self._lock:
+            running = self._running.get(name)
+            is_ours = running is not None and running.is_paused
+        if not is_ours:
+            running = self._seized(name)
         if running is None:
             return None
         with self._lock:
@@ -102,6 +107,17 @@ class Schedule:
             self._replace([running], rest)
         running.group.dataflow.close()
         return view
+
+    def pause(self, name: GlobalId) -> None:
+        """Wait for the view's step, if there is one, and begin no other before `resume`."""
+        self._seized(name)
+
+    def resume(self, name: GlobalId) -> None:
+        """Step a view again that was paused."""
+        step = self._running[name].step
+        if step is not None and not step.done():
+            self._running[name].is_paused = False
+            step.set_result(False)
 
     def of(self, name: GlobalId) -> Running:
         """The group that the view is in, and how it is doing."""
@@ -181,6 +197,7 @@ class Schedule:
                     return None
                 if running.step is None or running.step.done():
                     running.step = Future()
+                    running.is_paused = True
                     return running
                 step = running.step
             wait([step])

@@ -193,7 +193,18 @@ class Schema:
 
     def project(self, names: Iterable[str]) -> Schema:
         """The schema of only these columns, in the order named."""
-        return Schema(tuple(self.column(name) for name in names))
+        return type(self)(tuple(self.column(name) for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class TimedSchema(Schema):
+    """The columns of rows as they are read, among which may be the time of the read.
+
+    No collection has such columns: whoever reads adds them.
+    """
+
+    def __post_init__(self) -> None:
+        _require_distinct(self.names)
 
 
 def _require_distinct(names: Iterable[str]) -> None:

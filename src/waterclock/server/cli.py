@@ -7,11 +7,16 @@ is imported only when the command runs, so `--help` and `--version` answer at on
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from waterclock.errors import WaterclockError
+from waterclock.server.usage import build_parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -19,36 +24,72 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Wrong usage exits with 2, as argparse does.
     """
-    arguments = _parser().parse_args(argv)
+    arguments = build_parser(version("waterclock")).parse_args(argv)
     try:
-        match arguments.command:
-            case "demo":
-                _demo()
-            case unknown:
-                raise AssertionError(f"the parser let through {unknown!r}")
+        return _COMMANDS[arguments.command](arguments)
     except WaterclockError as error:
         _report(error)
         return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from waterclock.server.configuration import load
+    from waterclock.server.run import run
+
+    run(load(_settings(arguments), os.environ))
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="waterclock",
-        description="A streaming SQL database on Apache Spark, exact at every time.",
-    )
-    parser.add_argument(
-        "--version", action="version", version=f"waterclock {version('waterclock')}"
-    )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    commands.add_parser("demo", help="show the storage layer at work on a small example")
-    return parser
+def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The flags that are settings of the server."""
+    return {name: value for name, value in vars(arguments).items() if name != "command"}
 
 
-def _demo() -> None:
+def _sql(arguments: argparse.Namespace) -> int:
+    from waterclock.server import shell
+
+    return shell.run(arguments.dsn, arguments.statement, plain=arguments.plain, out=sys.stdout)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from waterclock.server import checking
+
+    return checking.run(Path(arguments.data), sys.stdout)
+
+
+def _backup(arguments: argparse.Namespace) -> int:
+    from waterclock.server import backup
+
+    backup.back_up(Path(arguments.data), Path(arguments.to), sys.stdout)
+    return 0
+
+
+def _restore(arguments: argparse.Namespace) -> int:
+    from waterclock.server import backup
+
+    backup.restore(Path(arguments.source), Path(arguments.data), sys.stdout)
+    return 0
+
+
+def _demo(arguments: argparse.Namespace) -> int:
     from waterclock.server import demo
 
-    demo.run(sys.stdout)
+    demo.run(sys.stdout, seconds=arguments.seconds)
+    return 0
+
+
+_COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = MappingProxyType(
+    {
+        "serve": _serve,
+        "sql": _sql,
+        "check": _check,
+        "backup": _backup,
+        "restore": _restore,
+        "demo": _demo,
+    }
+)
 
 
 def _report(error: WaterclockError) -> None:

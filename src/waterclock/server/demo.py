@@ -1,63 +1,113 @@
-"""A short tour of the storage layer, for whoever has just installed Waterclock.
+"""`waterclock demo`: a whole server in a folder of its own, and a view watched as it changes.
 
-It writes to a directory of its own, kills nothing, needs no Spark, and leaves nothing behind.
+It makes tables and a materialized view over a join of them, writes to the tables for some seconds,
+and prints what a SUBSCRIBE to the view receives: for each time, what left the view and what came.
+Nothing stays behind.
 """
 
 from __future__ import annotations
 
-import decimal
+import asyncio
+import random
 import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
-from waterclock.model.ids import GlobalId
-from waterclock.model.schema import Column, Decimal, Int, Schema, Text
-from waterclock.model.timeline import EPOCH_MILLIS
-from waterclock.persist.rows import updates
-from waterclock.storage.api import Description, Progress, ReadCapability, Updates, Write
-from waterclock.storage.controller import Storage
+import psycopg
+import uvloop
 
-_ACCOUNTS = Schema((Column("account", Int(64), nullable=False), Column("owner", Text())))
-_TRANSFERS = Schema((Column("id", Int(64), nullable=False), Column("amount", Decimal(12, 2))))
+from waterclock.server.banner import psql_line
+from waterclock.server.configuration import Configuration
+from waterclock.server.process import Server
+
+_PAUSE_S = 0.7
+_STEPS = (
+    "CREATE TABLE customers (id int NOT NULL, name text NOT NULL, country text NOT NULL)",
+    "CREATE TABLE orders (customer int NOT NULL, amount numeric(10,2) NOT NULL)",
+    "INSERT INTO customers VALUES (1, 'Ada', 'GB'), (2, 'Bob', 'US'), (3, 'Chen', 'CN')",
+    "CREATE MATERIALIZED VIEW sales AS"
+    " SELECT c.country, count(*) AS orders, sum(o.amount) AS total"
+    " FROM orders o JOIN customers c ON c.id = o.customer GROUP BY c.country",
+)
+_WATCH = "COPY (SUBSCRIBE TO sales) TO STDOUT"
+_GO_ON = """
+Every line above was one consistent state of the view, at the time in front. To go on:
+
+    waterclock serve                  a server of your own, with its data in ./waterclock-data
+    waterclock sql                    SQL on it, with psql if that is installed
+    waterclock serve --help           all its settings
+"""
 
 
-def run(out: TextIO) -> None:
-    """Print the tour."""
+def run(out: TextIO, *, seconds: float = 8.0) -> None:
+    """Show it. Raises whatever keeps a server from starting."""
     with tempfile.TemporaryDirectory(prefix="waterclock-demo-") as folder:
-        path = Path(folder)
-        print("Waterclock keeps collections that change over time. A short tour:\n", file=out)
-        accounts = _write(path, out)
-        _read_again(path, accounts, out)
-    print("\nThe server and SQL are built on this; see ARCHITECTURE.md for the map.", file=out)
+        _say(out, "Starting a server, with Spark inside; this takes some seconds.")
+        configuration = Configuration(data=Path(folder) / "data", pg_port=0, http_port=0, tick=200)
+        with running(configuration) as server:
+            dsn = f"host=127.0.0.1 port={server.pg_port} user=waterclock dbname=waterclock"
+            _say(out, f"It is there; while this runs:  {psql_line(configuration, server.pg_port)}")
+            _show(dsn, seconds, out)
+        _say(out, _GO_ON)
 
 
-def _write(path: Path, out: TextIO) -> ReadCapability:
-    with Storage.open_directory(path) as storage:
-        accounts_read, accounts = storage.create(GlobalId.user(1), Description(_ACCOUNTS))
-        _, transfers = storage.create(GlobalId.user(2), Description(_TRANSFERS))
-        print("1. Two collections, changed together at one time in one durable step.", file=out)
-        opened = updates(_ACCOUNTS, [((1, "ada"), 100, 1), ((2, "bob"), 100, 1)])
-        paid = updates(_TRANSFERS, [((1, decimal.Decimal("12.50")), 100, 1)])
-        accounts, transfers = storage.append(
-            Write(accounts, opened, EPOCH_MILLIS.frontier(101)),
-            Write(transfers, paid, EPOCH_MILLIS.frontier(101)),
-        )
-        print("2. At time 200, bob becomes robert: one retraction, one insertion.", file=out)
-        renamed = updates(_ACCOUNTS, [((2, "bob"), 200, -1), ((2, "robert"), 200, 1)])
-        storage.append(Write(accounts, renamed, EPOCH_MILLIS.frontier(201)))
-    return accounts_read
+def _show(dsn: str, seconds: float, out: TextIO) -> None:
+    with (
+        psycopg.connect(dsn, autocommit=True) as connection,
+        psycopg.connect(dsn, autocommit=True) as watching,
+    ):
+        for step in _STEPS:
+            _say(out, f"\n  {step};")
+            connection.execute(step.encode())
+        _say(out, f"\nWriting orders for {seconds:.0f} s, and watching:  SUBSCRIBE TO sales\n")
+        watcher = threading.Thread(target=_watch, args=(watching, out), daemon=True)
+        watcher.start()
+        _write(connection, seconds)
+        watching.cancel_safe(timeout=10)
+        watcher.join(10)
 
 
-def _read_again(path: Path, accounts: ReadCapability, out: TextIO) -> None:
-    with Storage.open_directory(path) as storage:
-        print("3. After a restart, the accounts as of time 150:", file=out)
-        subscription = storage.subscribe_at(accounts, as_of=EPOCH_MILLIS.frontier(150))
-        for message in subscription:
-            match message:
-                case Updates(batch):
-                    for update in batch.to_pylist():
-                        print(f"     {update}", file=out)
-                case Progress(upper):
-                    print(f"   and then every change, complete up to {upper}.", file=out)
-                    break
-        subscription.close()
+def _write(connection: psycopg.Connection[Any], seconds: float) -> None:
+    chance = random.Random(7)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        customer, cents = chance.randint(1, 3), chance.randint(100, 9_999)
+        connection.execute(f"INSERT INTO orders VALUES ({customer}, {cents / 100})".encode())
+        time.sleep(_PAUSE_S)
+
+
+def _watch(connection: psycopg.Connection[Any], out: TextIO) -> None:
+    _say(out, f"  {'time':>13}  {'diff':>4}  country  orders       total")
+    try:
+        with connection.cursor() as cursor, cursor.copy(_WATCH.encode()) as copy:
+            for at, diff, country, orders, total in copy.rows():
+                _say(out, f"  {at:>13}  {int(diff):>+4}  {country:<7}  {orders:>6}  {total:>10}")
+    except psycopg.errors.QueryCanceled:
+        pass  # seen enough
+
+
+@contextmanager
+def running(configuration: Configuration) -> Iterator[Server]:
+    """A server in a thread of this process, with an event loop of its own."""
+    loop = uvloop.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="waterclock-server", daemon=True)
+    thread.start()
+    server = Server(configuration)
+    try:
+        asyncio.run_coroutine_threadsafe(server.start(), loop).result()
+        try:
+            yield server
+        finally:
+            asyncio.run_coroutine_threadsafe(server.stop(), loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def _say(out: TextIO, text: str) -> None:
+    print(text, file=out, flush=True)

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+import pyarrow as pa
+
 from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId, IdKind
 from waterclock.persist import records
@@ -84,6 +86,37 @@ def held(store: Store, token: Token) -> ReadCapability | WriteCapability | None:
         return made(token, GlobalId.parse(shard_id), frontier)
 
     return store.read(look)
+
+
+def columns_of(store: Store, collection: GlobalId) -> pa.Schema:
+    """The columns that the collection's updates have."""
+    return store.read(lambda state: commands.shard_of(state, collection).columns)
+
+
+def own_writer(store: Store, collection: GlobalId) -> WriteCapability | None:
+    """Storage's own right to write a collection that it fills; None if that has ended."""
+
+    def look(state: State) -> str | None:
+        token: str | None = commands.shard_of(state, collection).description.get("writer")
+        return token
+
+    token = store.read(look)
+    assert token is not None, f"{collection} is not filled by storage"
+    writer = held(store, Token(token))
+    assert writer is None or isinstance(writer, WriteCapability)
+    return writer
+
+
+def release_own_writers(collections: Iterable[GlobalId]) -> Plan[None]:
+    """Drop storage's own rights to write these collections, as far as it has any."""
+    named = list(collections)
+
+    def plan(state: State) -> tuple[list[AnyEvent], None]:
+        shards = (commands.shard_of(state, collection) for collection in named)
+        tokens = (Token(shard.description.get("writer", "")) for shard in shards)
+        return release(tokens)(state)
+
+    return plan
 
 
 def hold(collection: GlobalId, time: int) -> Plan[ReadCapability]:

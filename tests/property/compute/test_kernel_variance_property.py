@@ -126,11 +126,12 @@ def test_variance_of_many_copies_of_large_numbers(
 
 
 def test_squares_of_the_longest_numbers() -> None:
-    for kind, values in (
+    cases: tuple[tuple[pa.DataType, list[Any]], ...] = (
         (pa.int64(), [-(2**63), 2**63 - 1, 0, -1]),
         (pa.int32(), [-(2**31), 2**31 - 1, 3, -1]),
         (pa.decimal128(38, 0), [Decimal(10**38 - 1), Decimal(-(10**38) + 1), Decimal(-7)]),
-    ):
+    )
+    for kind, values in cases:
         limbs = squared(split(pa.array(values, kind)))
         for i, value in enumerate(values):
             assert sum(int(limb[i]) << (32 * k) for k, limb in enumerate(limbs)) == int(value) ** 2

@@ -57,6 +57,7 @@ async def test_a_bad_row_leaves_nothing(world: AdapterWorld) -> None:
     assert await client.rows("SELECT * FROM t") == []
 
 
+@pytest.mark.semantics(98)
 @in_world
 async def test_it_is_part_of_the_transaction(world: AdapterWorld) -> None:
     client, other = await made(world), await world.connect()

@@ -160,6 +160,19 @@ async def test_fetch_and_execute_are_described(world: AdapterWorld) -> None:
 
 
 @in_world
+async def test_a_cursor_is_declared_with_parameters(world: AdapterWorld) -> None:
+    client = await made(world)
+    session = client.session
+    await client.run("BEGIN")
+    await session.parse("", "DECLARE c CURSOR FOR SELECT b FROM t WHERE a = $1", [])
+    described = await session.describe_statement("")
+    assert (described.parameters, described.columns) == ((INT4,), None)
+    await session.bind("", "", [pa.scalar(3, pa.int32())], ())
+    assert (await taken(await session.execute("", 0))).tag == "DECLARE CURSOR"
+    assert await client.rows("FETCH ALL c") == [("three",)]
+
+
+@in_world
 async def test_a_portal_and_a_cursor_are_one_thing(world: AdapterWorld) -> None:
     client = await made(world)
     session = client.session

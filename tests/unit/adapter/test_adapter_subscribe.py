@@ -12,7 +12,7 @@ import pytest
 
 from waterclock.adapter import pumps
 from waterclock.adapter.api import CopyOut, Rows
-from waterclock.adapter.errors import StatementCancelled
+from waterclock.adapter.errors import StatementCancelled, ViewInError
 from waterclock.adapter.feeds import Feed
 from waterclock.adapter.following import RelationGone
 from waterclock.testing.adapter_world import AdapterWorld, Client, in_world, rows_of
@@ -79,6 +79,7 @@ async def test_contents_come_first_and_then_changes(world: AdapterWorld) -> None
         assert isinstance(new[0], Decimal)
 
 
+@pytest.mark.semantics(98)
 @in_world
 async def test_rows_of_one_time_come_together(world: AdapterWorld) -> None:
     writer, reader = await made(world), await world.connect()
@@ -226,6 +227,55 @@ async def test_dropping_the_table_ends_it(world: AdapterWorld) -> None:
         await writer.run("DROP TABLE t")
         with pytest.raises(RelationGone):
             await stream.get(3)
+
+
+@in_world
+async def test_an_error_of_the_view_ends_it_where_it_begins(world: AdapterWorld) -> None:
+    writer, reader = await made(world), await world.connect()
+    await writer.run("CREATE TABLE errors (key text NOT NULL, message text NOT NULL)")
+    ids = {item.name: item.id for item in world.core.current.items()}
+    world.engine.errors[ids["t"]] = (ids["errors"],)
+    async with subscribed(reader, "SUBSCRIBE t") as stream:
+        await stream.get(2)
+        await writer.run("INSERT INTO t VALUES (3, 'x')")
+        await stream.get(3)
+        change, error = "INSERT INTO t VALUES (4, 'y')", "'(4)', '22012 division by zero'"
+        await writer.run(f"BEGIN; {change}; INSERT INTO errors VALUES ({error}); COMMIT")
+        with pytest.raises(ViewInError) as raised:
+            await stream.get(4)
+        assert raised.value.sqlstate == "22012"
+        assert len(stream.rows) == 3
+    assert (await reader.fails("SUBSCRIBE t")).sqlstate == "22012"
+
+
+@in_world
+async def test_it_is_refused_without_an_engine_if_it_does_more_than_pick(
+    world: AdapterWorld,
+) -> None:
+    client = await made(world)
+    assert (await client.fails("SUBSCRIBE (SELECT count(*) FROM t)")).sqlstate == "0A000"
+    assert (await client.fails("SUBSCRIBE pg_class")).sqlstate == "0A000"
+    assert (await client.fails("SUBSCRIBE (SELECT 1)")).sqlstate == "0A000"
+    assert (await client.fails("SUBSCRIBE nowhere")).sqlstate == "42P01"
+    assert (await client.fails("SUBSCRIBE t WITH (NONSENSE)")).sqlstate == "42601"
+    assert (await client.fails("SUBSCRIBE t AS OF 1")).sqlstate == "22023"
+    assert (await client.fails("SUBSCRIBE t UP TO 'soon'")).sqlstate == "22023"
+    await client.run("BEGIN; INSERT INTO t VALUES (3, 'x')")
+    assert (await client.fails("SUBSCRIBE t")).sqlstate == "0A000"  # after a write
+    assert await all_is_let_go(world)
+
+
+@in_world
+async def test_a_subscription_in_a_transaction_begins_at_its_time(world: AdapterWorld) -> None:
+    client, other = await made(world), await world.connect()
+    await client.run("BEGIN")
+    assert len(await client.rows("SELECT a FROM t")) == 2
+    await other.run("INSERT INTO t VALUES (3, 'x')")
+    await client.run("DECLARE c CURSOR FOR SUBSCRIBE t")
+    rows = await client.rows("FETCH 3 c")
+    rows += await client.rows("FETCH ALL c WITH (timeout = '1s')") if len(rows) < 3 else []
+    assert [row[1:] for row in sorted(rows)] == [(1, 1, "one"), (1, 2, "two"), (1, 3, "x")]
+    assert rows[0][0] < rows[2][0]
 
 
 async def all_is_let_go(world: AdapterWorld) -> bool:

@@ -51,7 +51,7 @@ def test_the_image_shows_all_there_is_and_hides_secrets(draft: Draft) -> None:
         "v": shown.RelationKind.VIEW,
         "m": shown.RelationKind.MATERIALIZED_VIEW,
         "k": shown.RelationKind.SOURCE,
-        "k_progress": shown.RelationKind.SOURCE,
+        "k_progress": shown.RelationKind.SOURCE_PROGRESS,
     }
     table = next(relation for relation in image.relations if relation.name == "t")
     assert table.create_sql == (

@@ -14,6 +14,7 @@ from waterclock.adapter.planning import name_of
 from waterclock.adapter.sequencer import roles
 from waterclock.catalog import dropping, privileges
 from waterclock.catalog.catalog import Catalog
+from waterclock.catalog.draft import Draft
 from waterclock.catalog.objects import (
     AnyOwned,
     Connection,
@@ -27,6 +28,8 @@ from waterclock.catalog.objects import (
     View,
 )
 from waterclock.errors import WaterclockError
+from waterclock.model.ids import GlobalId
+from waterclock.persist.store import Plan
 from waterclock.sql import ast
 from waterclock.sql.ast.common import ObjectKind, ObjectName
 
@@ -67,7 +70,7 @@ async def drop(session: SqlSession, statement: ast.Drop, _: Parameters) -> Respo
         sources = [i.id for i in gone if isinstance(i, Source)]
         ends = [core.compute.removal(each) for each in maintained]
         ends.append(core.sources.removal(sources))
-        await session.front.commit(draft, (), lambda _given: ends)
+        await _committed(session, draft, ends, maintained, [i.id for i in gone])
         for each in maintained:
             await asyncio.to_thread(core.compute.end, each)
         for each in sources:
@@ -77,6 +80,29 @@ async def drop(session: SqlSession, statement: ast.Drop, _: Parameters) -> Respo
     if dropped.cascaded:
         _tell_cascade(session, core.current, dropped.cascaded)
     return Done(f"DROP {statement.kind.value}")
+
+
+async def _committed(
+    session: SqlSession,
+    draft: Draft,
+    ends: Sequence[Plan[Any]],
+    maintained: Sequence[GlobalId],
+    gone: Sequence[GlobalId],
+) -> None:
+    """Commit a drop, while nobody uses the rights that go with it."""
+    core = session.front.core
+    for each in maintained:
+        await asyncio.to_thread(core.compute.pause, each)
+    for each in gone:
+        core.tables.remove(each)
+    try:
+        await session.front.commit(draft, (), lambda _given: ends)
+    except BaseException:
+        for each in maintained:
+            core.compute.resume(each)
+        for each in gone:
+            core.adopt(each)
+        raise
 
 
 def _droppable(

@@ -25,7 +25,7 @@ from waterclock.adapter.api import (
 from waterclock.adapter.errors import InvalidTime, Unsupported
 from waterclock.adapter.picking import pick
 from waterclock.adapter.planning import Plan, plan_query
-from waterclock.adapter.reading import Moment
+from waterclock.adapter.reading import Moment, indexes_on
 from waterclock.adapter.results import in_batches, shaped
 from waterclock.catalog import privileges
 from waterclock.catalog.system.answerer import CatalogResult
@@ -121,8 +121,10 @@ def chosen(session: SqlSession, plan: Plan, as_of: AsOf | None) -> Moment:
     reading = session.front.reading
     isolation = Isolation(session.settings.get("transaction_isolation"))
     if as_of is not None or not transaction.in_block:
-        moment = reading.choose(list(plan.inputs), isolation, as_of)
+        among = indexes_on(session.front.core.current, plan.inputs)
+        moment = reading.choose(list(plan.inputs), isolation, as_of, among=among)
         if as_of is None:
+            transaction.close()
             transaction.moment = moment
             transaction.read(plan.tables)
         return moment

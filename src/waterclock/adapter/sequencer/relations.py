@@ -24,7 +24,14 @@ from waterclock.catalog.draft import Draft
 from waterclock.catalog.durable import Creation
 from waterclock.catalog.errors import WrongKind
 from waterclock.catalog.items import Site
-from waterclock.catalog.objects import Column, IndexKey, Privilege, Relation, View
+from waterclock.catalog.objects import (
+    Column,
+    IndexKey,
+    Privilege,
+    Relation,
+    SourceProgress,
+    View,
+)
 from waterclock.compute.api import ERROR_ROWS, FRONTIERS_ONLY, Result
 from waterclock.compute.api import View as Maintained
 from waterclock.model.errors import UnknownColumn
@@ -150,6 +157,8 @@ async def create_index(session: SqlSession, statement: ast.CreateIndex, _: Param
     catalog = session.front.core.current
     relation = catalog.relation(name_of(statement.relation.parts), session.scope)
     privileges.check_owner(catalog, session.role.oid, relation)
+    if isinstance(relation, SourceProgress) or not relation.columns:
+        raise Unsupported(f"an index on {catalog.described(relation)} is not supported")
     keys = _keys(statement, relation)
     async with session.front.changing() as draft:
         site = _index_site(draft, statement, relation, keys)

@@ -25,6 +25,7 @@ class RelationKind(StrEnum):
 
     TABLE = "table"
     SOURCE = "source"
+    SOURCE_PROGRESS = "source_progress"
     VIEW = "view"
     MATERIALIZED_VIEW = "materialized-view"
 

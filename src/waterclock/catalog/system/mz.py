@@ -74,7 +74,11 @@ MZ_RELATIONS: tuple[tuple[str, str, Columns], ...] = (
             *(("cluster_id", _TEXT), *_OWNED, *_MADE),
         ),
     ),
-    (MZ_CATALOG, "mz_source_progresses", (("source_id", _TEXT), ("progress_id", _TEXT))),
+    (
+        MZ_CATALOG,
+        "mz_source_progresses",
+        (("id", _TEXT), ("name", _TEXT), ("source_id", _TEXT)),
+    ),
     (
         MZ_CATALOG,
         "mz_sinks",

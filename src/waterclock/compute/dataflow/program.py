@@ -97,6 +97,7 @@ class Program:
     fused: bool = True
     """Whether stages pick columns themselves."""
     _plans: list[tuple[Node, str]] = field(default_factory=list)
+    _known: dict[Node, Sum] = field(default_factory=dict)
     _owner: str = ""
     _owned: int = 0
 
@@ -157,6 +158,12 @@ class Program:
         return self.level_of(branch.base) + (self.picks(branch) is None)
 
     def _branches(self, node: Node) -> Sum:
+        known = self._known.get(node)
+        if known is None:
+            known = self._known[node] = self._found_branches(node)
+        return known
+
+    def _found_branches(self, node: Node) -> Sum:
         match node:
             case Linear(below, steps, output):
                 return tuple(

@@ -9,23 +9,16 @@ group's key:
 - each set of DISTINCT aggregates over the same arguments, over the distinct rows of keys and
   arguments;
 - if one of those that are not DISTINCT has no kernel, all that are not are regrouped together.
-
-A FILTER makes the argument null where it does not hold. Sums of floating-point numbers depend on
-the order of addition, so they do not add up exactly and are regrouped. Variances of exact numbers
-are computed from exact sums, although Catalyst casts their argument to a double: the cast is left
-out.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from waterclock.compute.catalyst.trees import Expression, Logical
 from waterclock.compute.plan import regroup, subqueries
+from waterclock.compute.plan.calls import Call, aggregates_in, calls_in, is_same, text_of
 from waterclock.compute.plan.linear import Linears, attributes_of
 from waterclock.compute.plan.nodes import (
     Aggregate,
@@ -42,35 +35,6 @@ from waterclock.compute.plan.nodes import (
 if TYPE_CHECKING:
     from waterclock.compute.plan.translate import Translation
 
-_EXACT = ("byte", "short", "integer", "long", "decimal")
-_ORDERED = (
-    *_EXACT,
-    *("float", "double", "boolean", "string", "binary", "date", "timestamp", "timestamp_ntz"),
-)
-_ADDED = {"Count": Function.COUNT, "Sum": Function.SUM, "Average": Function.AVG}
-_SPREAD = {
-    "VariancePop": Function.VAR_POP,
-    "VarianceSamp": Function.VAR_SAMP,
-    "StddevPop": Function.STDDEV_POP,
-    "StddevSamp": Function.STDDEV_SAMP,
-}
-_EXTREME = {"Min": Function.MIN, "Max": Function.MAX}
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """One aggregate as it stands in the query, and the column its result will be in.
-
-    It has either a kernel's function and the argument, or a reason why there is no kernel for it.
-    """
-
-    expression: Expression
-    distinct: bool
-    result: Attribute
-    function: Function | None
-    argument: Expression | None = None
-    reason: str = ""
-
 
 def lowered(translation: Translation, plan: Logical) -> Node:
     """A Catalyst aggregate in our nodes."""
@@ -80,8 +44,7 @@ def lowered(translation: Translation, plan: Logical) -> Node:
     results = [Expression(e) for e in plan.field("aggregateExpressions")]
     output = attributes_of(results)
     below, keys, results = _lifted(translation, below, keys, results)
-    found = _aggregates_in(results)
-    calls = [_call(linears, expression, number) for number, expression in enumerate(found)]
+    calls = calls_in(linears, results)
     key_columns = [_key_column(linears, key) for key in keys]
     reduced = _reduced(linears, below, key_columns, calls)
     columns = [_result(linears, r, keys, key_columns, calls) for r in results]
@@ -93,132 +56,16 @@ def _lifted(
     translation: Translation, below: Node, keys: list[Expression], results: list[Expression]
 ) -> tuple[Node, list[Expression], list[Expression]]:
     """The same with subqueries in keys and arguments as columns of what is aggregated."""
-    inner = [*keys, *_aggregates_in(results)]
+    inner = [*keys, *aggregates_in(results)]
     below, moved = subqueries.lifted(translation, below, inner)
     changed = [(old, new) for old, new in zip(inner, moved, strict=True) if old is not new]
 
     def replace(expression: Expression) -> Expression | None:
-        return next((new for old, new in changed if _same(expression, old)), None)
+        return next((new for old, new in changed if is_same(expression, old)), None)
 
     if changed:
         results = [translation.linears.builder.rewrite(result, replace) for result in results]
     return below, moved[: len(keys)], results
-
-
-def _aggregates_in(results: Sequence[Expression]) -> list[Expression]:
-    """The aggregate calls in the result expressions, each once."""
-    found: list[Expression] = []
-    for result in results:
-        for node in result.walk():
-            if node.kind == "AggregateExpression" and not any(_same(node, f) for f in found):
-                found.append(node)
-    return found
-
-
-def _same(one: Expression, other: Expression) -> bool:
-    same: bool = one.java.semanticEquals(other.java)
-    return same
-
-
-def _call(linears: Linears, expression: Expression, number: int) -> _Call:
-    builder = linears.builder
-    function = Expression(expression.java.aggregateFunction())
-    result = Attribute(
-        builder.new_id(), f"aggregate_{number}", expression.type_json, expression.nullable
-    )
-    distinct: bool = expression.java.isDistinct()
-    condition = _filter(expression)
-    kernel = _kernel(linears, function, condition)
-    if isinstance(kernel, str):
-        return _Call(expression, distinct, result, None, reason=kernel)
-    kind, argument = kernel
-    if argument is None:
-        return _Call(expression, False, result, kind)
-    if condition is not None:
-        absent = builder.literal(None, argument.type_json)
-        argument = builder.call("If", condition, argument, absent)
-    distinct = distinct and kind not in (Function.MIN, Function.MAX)
-    return _Call(expression, distinct, result, kind, argument)
-
-
-def _filter(expression: Expression) -> Expression | None:
-    kept = expression.java.filter()
-    return Expression(kept.get()) if kept.isDefined() else None
-
-
-def _kernel(
-    linears: Linears, function: Expression, condition: Expression | None
-) -> tuple[Function, Expression | None] | str:
-    """The kernel for a function and its argument, or the reason why there is none."""
-    arguments = function.children
-    name: str = function.java.prettyName()
-    if function.kind == "Count":
-        counted = _counted(linears, arguments)
-        if counted is None and condition is None:
-            return Function.COUNT_ROWS, None
-        return Function.COUNT, counted or linears.builder.literal(True, '"boolean"')
-    if function.kind in _SPREAD and _is(_exact(arguments[0]), _EXACT):
-        return _SPREAD[function.kind], _exact(arguments[0])
-    if function.kind in _ADDED and not name.startswith("try_"):
-        if _is(arguments[0], _EXACT):
-            return _ADDED[function.kind], arguments[0]
-        return f"{name} of {_type(arguments[0])} depends on the order of addition"
-    if _is_extreme(function, condition) and _is_ordered(json.loads(arguments[0].type_json)):
-        return _EXTREME.get(function.kind, Function.MAX), arguments[0]
-    return f"{name} has no kernel"
-
-
-def _exact(argument: Expression) -> Expression:
-    """What is cast to a double, if it is an exact number."""
-    if argument.kind != "Cast" or _type(argument) != "double":
-        return argument
-    [inner] = argument.children
-    return inner if _is(inner, _EXACT) else argument
-
-
-def _is_extreme(function: Expression, condition: Expression | None) -> bool:
-    """Whether it is the least or greatest of its values.
-
-    Catalyst computes several DISTINCT aggregates in branches and then takes the first non-null
-    value of the one row that each branch has for a group: there, the first is the greatest.
-    """
-    if function.kind == "First" and condition is not None:
-        only: bool = function.java.ignoreNulls()
-        return only and any(
-            node.kind == "AttributeReference" and node.name == "gid" for node in condition.walk()
-        )
-    return function.kind in _EXTREME
-
-
-def _counted(linears: Linears, arguments: list[Expression]) -> Expression | None:
-    """What to count the non-null values of; None for all rows."""
-    builder = linears.builder
-    nullable = [a for a in arguments if a.nullable]
-    if not nullable:
-        return None if len(arguments) == 1 and arguments[0].kind == "Literal" else arguments[0]
-    if len(nullable) == 1:
-        return nullable[0]
-    present = builder.all_of([builder.call("IsNotNull", a) for a in nullable])
-    assert present is not None
-    yes, absent = builder.literal(True, '"boolean"'), builder.literal(None, '"boolean"')
-    return builder.call("If", present, yes, absent)
-
-
-def _type(expression: Expression) -> str:
-    return expression.type_json.strip('"').partition("(")[0]
-
-
-def _is_ordered(kind: Any) -> bool:
-    """Whether values of a type, given as parsed JSON, have an order that the kernels know."""
-    if isinstance(kind, str):
-        return kind.partition("(")[0] in _ORDERED
-    if kind["type"] == "array":
-        return _is_ordered(kind["elementType"])
-    return kind["type"] == "struct" and all(_is_ordered(f["type"]) for f in kind["fields"])
-
-
-def _is(expression: Expression, kinds: tuple[str, ...]) -> bool:
-    return _type(expression) in kinds
 
 
 def _key_column(linears: Linears, key: Expression) -> Expression:
@@ -226,7 +73,7 @@ def _key_column(linears: Linears, key: Expression) -> Expression:
     return key if key.kind in ("AttributeReference", "Alias") else linears.fresh(key, "key")
 
 
-def _reduced(linears: Linears, below: Node, keys: list[Expression], calls: list[_Call]) -> Node:
+def _reduced(linears: Linears, below: Node, keys: list[Expression], calls: list[Call]) -> Node:
     """One row for each group: its key, then the results of the calls in any order."""
     width = tuple(range(len(keys)))
     if not calls and not keys:  # one row whatever there is, of constants
@@ -249,53 +96,45 @@ def _reduced(linears: Linears, below: Node, keys: list[Expression], calls: list[
     return reduce(joined, parts)
 
 
-def _groups(calls: list[_Call]) -> list[list[_Call]]:
+def _groups(calls: list[Call]) -> list[list[Call]]:
     """The calls that can be kept in one reduction, together."""
-    groups: dict[str, list[_Call]] = {}
+    groups: dict[str, list[Call]] = {}
     has_kernels = all(call.function is not None for call in calls if not call.distinct)
     for call in calls:
         if call.distinct and call.argument is not None:
-            kind = f"distinct {_text(call.argument)}"
+            kind = f"distinct {text_of(call.argument)}"
         elif call.distinct:
-            kind = f"distinct, regrouped {_text(call.expression)}"
-        elif has_kernels and call.function in (Function.MIN, Function.MAX):
-            kind = f"extremes {_text(call.argument)}"
+            kind = f"distinct, regrouped {text_of(call.expression)}"
+        elif has_kernels and call.is_extreme and call.argument is not None:
+            kind = f"extremes {text_of(call.argument)}"
         else:
             kind = "all others"
         groups.setdefault(kind, []).append(call)
     return list(groups.values())
 
 
-def _text(argument: Expression | None) -> str:
-    """The same text for arguments that mean the same."""
-    assert argument is not None
-    text: str = argument.java.canonicalized().toString()
-    return text
-
-
-def _part(linears: Linears, below: Node, keys: list[Expression], calls: list[_Call]) -> Node:
-    """One reduction. Its input is the keys, then one column for each argument."""
-    arguments = [
-        linears.fresh(call.argument, f"argument_{number}")
-        for number, call in enumerate(calls)
-        if call.argument is not None
-    ]
-    same = calls[0].distinct or calls[0].function in (Function.MIN, Function.MAX)
-    if same:
-        arguments = arguments[:1]
-    prepared: Node = linears.step(below, Project((*keys, *arguments)))
+def _part(linears: Linears, below: Node, keys: list[Expression], calls: list[Call]) -> Node:
+    """One reduction. Its input is the keys, then one column for each different argument."""
+    columns: dict[str, Expression] = {}
+    places: list[int | None] = []
+    for call in calls:
+        if call.argument is None:
+            places.append(None)
+            continue
+        text = text_of(call.argument)
+        if text not in columns:
+            columns[text] = linears.fresh(call.argument, f"argument_{len(columns)}")
+        places.append(len(keys) + list(columns).index(text))
+    prepared: Node = linears.step(below, Project((*keys, *columns.values())))
     if calls[0].distinct:
         prepared = Distinct(prepared)
-    places = iter(range(len(keys), len(keys) + len(arguments)))
-    aggregates = []
-    for call in calls:
-        place = None
-        if call.argument is not None:
-            place = len(keys) if same else next(places)
-        assert call.function is not None, "a call without a kernel is regrouped"
-        aggregates.append(Aggregate(call.function, place, call.result))
+    aggregates = tuple(
+        Aggregate(call.function, place, call.result)
+        for call, place in zip(calls, places, strict=True)
+        if call.function is not None
+    )
     output = prepared.output[: len(keys)] + tuple(call.result for call in calls)
-    return Reduce(prepared, tuple(range(len(keys))), tuple(aggregates), output)
+    return Reduce(prepared, tuple(range(len(keys))), aggregates, output)
 
 
 def _result(
@@ -303,23 +142,23 @@ def _result(
     result: Expression,
     keys: list[Expression],
     key_columns: list[Expression],
-    calls: list[_Call],
+    calls: list[Call],
 ) -> Expression:
     """A result expression over the columns of the reduction."""
 
     def replace(expression: Expression) -> Expression | None:
         for call in calls:
-            if expression.kind == "AggregateExpression" and _same(expression, call.expression):
+            if expression.kind == "AggregateExpression" and is_same(expression, call.expression):
                 return linears.reference(call.result)
         for key, column in zip(keys, key_columns, strict=True):
-            if _same(expression, key):
+            if is_same(expression, key):
                 return linears.reference(attributes_of([column])[0])
         return None
 
     return linears.builder.rewrite(_inside(result), replace)
 
 
-def _regrouped(linears: Linears, below: Node, keys: list[Expression], calls: list[_Call]) -> Node:
+def _regrouped(linears: Linears, below: Node, keys: list[Expression], calls: list[Call]) -> Node:
     """The calls evaluated anew on each group that changes: the keys, then their results."""
     [reason, *_] = [call.reason for call in calls if call.function is None]
     wanted = [_inside(key) for key in keys]
@@ -336,12 +175,12 @@ def _regrouped(linears: Linears, below: Node, keys: list[Expression], calls: lis
 
 
 def _made_distinct(
-    linears: Linears, below: Node, keys: list[Expression], call: _Call
+    linears: Linears, below: Node, keys: list[Expression], call: Call
 ) -> tuple[Node, list[Expression], list[Expression]]:
     """The distinct rows of keys and arguments, the keys in them, and the call over them."""
     builder = linears.builder
     function = Expression(call.expression.java.aggregateFunction())
-    condition = _filter(call.expression)
+    condition = call.filter
     columns: list[Expression] = []
     arguments: list[Expression] = []
     for argument in function.children:

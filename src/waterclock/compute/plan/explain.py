@@ -1,7 +1,8 @@
 """A plan, told to a person: one line for each node, its inputs below it and further in.
 
 A line has the operator, what it works on, and how it is kept up to date: by a kernel, which does
-only what changed, or by evaluating whole groups anew, with the reason. Columns go by their names.
+only what changed, or by evaluating whole groups anew, with the reason. What looks at each row alone
+(Map, Union, Negate) needs neither. Columns go by their names.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def _described(node: Node, name_of: NameOf) -> tuple[str, dict[str, Any]]:
         case Constant(_, output):
             return "Constant", {"columns": _names(output)}
         case Linear(_, steps, _):
-            return "Map", {"steps": [_step(step) for step in steps], "kernel": "none needed"}
+            return "Map", {"steps": [_step(step) for step in steps]}
         case Join(left, right, on):
             return _join(left, right, on)
         case Reduce():

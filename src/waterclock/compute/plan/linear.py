@@ -109,14 +109,15 @@ class Linears:
     ) -> tuple[Node, tuple[int, ...]]:
         """The node with the wanted expressions among its columns, and their positions.
 
-        An expression that is a column already is not computed again.
+        An expression that is a column already is not computed again, unless it is wanted twice: the
+        positions are distinct.
         """
         place = {a.id: i for i, a in enumerate(below.output)}
         places: list[int] = []
         added: list[Expression] = []
         for expression in wanted:
             known = place.get(expression.expr_id) if _is_column(expression) else None
-            if known is None:
+            if known is None or known in places:
                 known = len(below.output) + len(added)
                 added.append(self.fresh(expression, f"computed_{len(added)}"))
             places.append(known)

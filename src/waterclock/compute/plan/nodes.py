@@ -14,9 +14,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, TypeVar, cast, dataclass_transform
 
 from waterclock.compute.catalyst.trees import Expression, Logical
 from waterclock.model.ids import GlobalId
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def _node(cls: type[T]) -> type[T]:
+    """A frozen dataclass that remembers its hash.
+
+    Nodes are shared between many others and are looked up often. Without that, each look-up would
+    walk over everything below, once for each way that leads there.
+    """
+    made: Any = dataclass(frozen=True)(cls)
+    full_hash = made.__hash__
+
+    def remembered(self: Any) -> int:
+        known = self.__dict__.get("_hash")
+        if known is None:
+            known = self.__dict__["_hash"] = full_hash(self)
+        assert isinstance(known, int)
+        return known
+
+    made.__hash__ = remembered
+    return cast(type[T], made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +56,7 @@ class Attribute:
 Attributes = tuple[Attribute, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Get:
     """A collection that the view reads."""
 
@@ -40,7 +64,7 @@ class Get:
     output: Attributes
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Constant:
     """Rows that are there at all times, as a Catalyst plan that reads nothing."""
 
@@ -72,7 +96,7 @@ class Generate:
 Step = Project | Filter | Generate
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Linear:
     """Each row on its own, through some steps."""
 
@@ -90,7 +114,7 @@ class Equal:
     null_safe: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Join:
     """All pairs of a left and a right row whose key columns are equal; with no keys, all pairs."""
 
@@ -127,7 +151,7 @@ class Aggregate:
     result: Attribute
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Reduce:
     """One row for each group: its keys, then the aggregates. Without keys, always one row."""
 
@@ -137,7 +161,7 @@ class Reduce:
     output: Attributes
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Distinct:
     """Each row once."""
 
@@ -148,7 +172,7 @@ class Distinct:
         return self.input.output
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Threshold:
     """Each row as often as it is there, and not at all while its multiplicity is negative."""
 
@@ -159,7 +183,7 @@ class Threshold:
         return self.input.output
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Single:
     """The one row of each group; a group of several rows is an error as long as it has them.
 
@@ -183,7 +207,7 @@ class Order:
     nulls_first: bool
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class TopK:
     """Of each group the rows after the first `offset`, at most `limit` of them, in an order."""
 
@@ -206,7 +230,7 @@ class Bound:
     inclusive: bool
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Temporal:
     """At each time the rows whose lower bounds it has reached and whose upper ones it has not
     passed. A null bound is never reached. The output is the first columns of the input.
@@ -218,7 +242,7 @@ class Temporal:
     output: Attributes
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Union:
     """All rows of all inputs, by position."""
 
@@ -226,7 +250,7 @@ class Union:
     output: Attributes
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Negate:
     """The same rows with the opposite multiplicities."""
 
@@ -237,7 +261,7 @@ class Negate:
         return self.input.output
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Arrange:
     """Keeps its input's rows, filed under some columns, to be looked up. Gives nothing itself."""
 
@@ -257,7 +281,7 @@ class Windows:
     order: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Regroup:
     """Anything else that is a function of a group: evaluated on each group anew.
 
@@ -286,7 +310,9 @@ Node = (
     | Temporal
     | Union
     | Negate
-    | Regroup | Arrange)
+    | Regroup
+    | Arrange
+)
 
 
 def inputs_of(node: Node) -> tuple[Node, ...]:

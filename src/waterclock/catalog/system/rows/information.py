@@ -26,6 +26,7 @@ Values = Mapping[str, Any]
 _TABLE_TYPES = {
     RelationKind.TABLE: "BASE TABLE",
     RelationKind.SOURCE: "SOURCE",
+    RelationKind.SOURCE_PROGRESS: "SOURCE",
     RelationKind.VIEW: "VIEW",
     RelationKind.MATERIALIZED_VIEW: "MATERIALIZED VIEW",
 }

@@ -187,7 +187,7 @@ class MzRows:
 
     def _source(self, relation: Relation, source: Source | None) -> Values:
         return {
-            "type": source.type if source is not None else "source",
+            "type": source.type if source is not None else "subsource",
             "connection_id": source.connection if source is not None else None,
             "envelope_type": source.envelope if source is not None else None,
             "key_format": source.key_format if source is not None else None,
@@ -200,9 +200,11 @@ class MzRows:
     def _progresses(self) -> Iterator[Values]:
         for source in self._image.sources:
             if source.progress:
+                progress = self._relations[source.progress]
                 yield {
+                    "id": progress.id,
+                    "name": progress.name,
                     "source_id": self._relations[source.relation].id,
-                    "progress_id": self._relations[source.progress].id,
                 }
 
     def _sinks(self) -> Iterator[Values]:

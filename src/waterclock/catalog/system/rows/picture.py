@@ -28,6 +28,7 @@ T = TypeVar("T")
 RELKINDS = {
     RelationKind.TABLE: "r",
     RelationKind.SOURCE: "r",
+    RelationKind.SOURCE_PROGRESS: "r",
     RelationKind.VIEW: "v",
     RelationKind.MATERIALIZED_VIEW: "m",
 }

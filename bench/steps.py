@@ -1,0 +1,165 @@
+"""What a step costs: beside an empty Spark job, with many views, and when the change is large.
+
+    python bench/steps.py [--change 100] [--large 2000000] [--steps 30]
+
+Three claims. A small step of a view with one join and one aggregate takes at most three times an
+empty job with one Python stage. Ten views over one changed input take at most three times what one
+takes, because they share a job. A large change runs at not less than 0.3 of the speed at which
+Spark SQL computes the same from scratch. Every maintained answer is checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from history import COLUMNS, CUSTOMERS, ORDERS, delta, rows_of
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StructType
+from report import Report
+
+from waterclock.compute.catalyst.trees import Builder, Logical
+from waterclock.compute.dataflow.dataflow import Dataflow
+from waterclock.compute.dataflow.program import Program
+from waterclock.compute.plan.translate import Translation
+from waterclock.compute.relations import Relations
+from waterclock.compute.spark import open_session
+from waterclock.server.java import find_java
+
+VIEW = """
+SELECT c.nation_id, count(*) AS orders, sum(o.amount * {factor}) AS total
+FROM {u1} o JOIN {u2} c ON o.customer_id = c.customer_id GROUP BY c.nation_id
+"""
+
+
+def passed_on(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+
+
+class Bench:
+    """A session, and folders that go when it is over."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.builder = Builder(spark.sparkContext._jvm)
+        self.relations = Relations(spark)
+        self.root = Path(tempfile.mkdtemp(prefix="waterclock-bench-", dir="/var/tmp"))
+        for collection, names in COLUMNS.items():
+            schema = StructType()
+            for name in names:
+                schema = schema.add(name, LongType())
+            self.relations.add(collection, schema)
+
+    def dataflow(self, name: str, factors: Sequence[int]) -> Dataflow:
+        """The views with these factors, in one program."""
+        program = Program()
+        for factor in factors:
+            sql = VIEW.format(u1="u1", u2="u2", factor=factor)
+            plan = Logical(self.spark.sql(sql)._jdf.queryExecution().optimizedPlan())
+            node = Translation(self.builder, self.relations).translate(plan)
+            program.add(node, f"{name}{factor}")
+        return Dataflow(self.spark, self.builder, program, self.root / name)
+
+    def empty_job(self) -> DataFrame:
+        """The least that a step could be: a prepared job of one task with one Python stage."""
+        schema = StructType().add("id", LongType())
+        return self.spark.range(1).coalesce(1).mapInArrow(passed_on, schema)
+
+
+def step(dataflow: Dataflow, deltas: dict[object, pa.Table]) -> tuple[float, list[pa.Table]]:
+    upper = dataflow.upper + 1
+    began = time.perf_counter()
+    ticked = dataflow.compute(upper, deltas)  # type: ignore[arg-type]
+    dataflow.commit(upper, ticked)
+    took = time.perf_counter() - began
+    dataflow.merge()
+    return took, list(ticked.outputs)
+
+
+def loaded(bench: Bench, name: str, factors: Sequence[int], history: int) -> Dataflow:
+    dataflow = bench.dataflow(name, factors)
+    first = {c: delta(rows_of(c, history, 0, 1), 0) for c in (ORDERS, CUSTOMERS)}
+    step(dataflow, first)
+    return dataflow
+
+
+def changes(number: int, count: int, when: int) -> pa.Table:
+    return delta(rows_of(ORDERS, count, 10**9 + number * count, 100 + number), when)
+
+
+def small_steps(bench: Bench, report: Report, change: int, steps: int) -> None:
+    one = loaded(bench, "one", [2], 100_000)
+    ten = loaded(bench, "ten", list(range(2, 12)), 100_000)
+    empty = bench.empty_job()
+    took: dict[str, list[float]] = {"empty": [], "one": [], "ten": []}
+    for number in range(steps):
+        began = time.perf_counter()
+        empty.toArrow()
+        took["empty"].append(time.perf_counter() - began)
+        for name, dataflow in (("one", one), ("ten", ten)):
+            changed = changes(number, change, dataflow.upper)
+            took[name].append(step(dataflow, {ORDERS: changed})[0])
+    settled = {name: times[len(times) // 3 :] for name, times in took.items()}
+    medians = {name: statistics.median(times) for name, times in settled.items()}
+    report.figure("empty job with one Python stage, p50", 1e3 * medians["empty"], "ms")
+    report.figure(f"one view, {change} rows changed, p50", 1e3 * medians["one"], "ms")
+    report.figure("the same, p99", 1e3 * float(np.quantile(settled["one"], 0.99)), "ms")
+    report.figure(f"ten views, {change} rows changed, p50", 1e3 * medians["ten"], "ms")
+    report.limit("a small step against the empty job", medians["one"] / medians["empty"], 3, "x")
+    report.limit("ten views against one", medians["ten"] / medians["one"], 3, "x")
+
+
+def large_step(bench: Bench, report: Report, rows: int) -> None:
+    dataflow = loaded(bench, "large", [2], 1000)
+    orders = rows_of(ORDERS, rows, 10**9, 7)
+    took, [output] = step(dataflow, {ORDERS: delta(orders, dataflow.upper)})
+    table = pa.table([pa.array(c) for c in orders], names=list(COLUMNS[ORDERS]))
+    customers = rows_of(CUSTOMERS, 0, 0, 1)
+    bench.spark.createDataFrame(table).createOrReplaceTempView("large_orders")
+    bench.spark.createDataFrame(
+        pa.table([pa.array(c) for c in customers], names=list(COLUMNS[CUSTOMERS]))
+    ).createOrReplaceTempView("large_customers")
+    query = bench.spark.sql(VIEW.format(u1="large_orders", u2="large_customers", factor=2))
+    began = time.perf_counter()
+    found = query.collect()
+    scratch = time.perf_counter() - began
+    gained = Counter({row[0]: row[1] for row in found})
+    shown: Counter[int] = Counter()
+    for *row, _, diff in zip(*(c.to_pylist() for c in output.columns), strict=True):
+        shown[row[0]] += diff * row[1]
+    assert shown == gained, "the change of the view is not the change of its inputs"
+    cores = bench.spark.sparkContext.defaultParallelism
+    report.figure(f"{rows:,} rows changed", rows / took / cores, "rows/s per core")
+    report.figure("Spark SQL from scratch", rows / scratch / cores, "rows/s per core")
+    report.bar("a large step against Spark SQL", scratch / took, 0.3)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--change", type=int, default=100)
+    parser.add_argument("--large", type=int, default=10_000_000)
+    parser.add_argument("--steps", type=int, default=30)
+    arguments = parser.parse_args()
+    os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
+    spark = open_session("local[*]", {"spark.driver.memory": "6g"})
+    report = Report("Steps: small, many views, large")
+    bench = Bench(spark)
+    try:
+        small_steps(bench, report, arguments.change, arguments.steps)
+        large_step(bench, report, arguments.large)
+    finally:
+        shutil.rmtree(bench.root)
+    report.exit()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""What a running database says of itself when somebody asks for its metrics.
+
+Only values that are at hand are read: no commit, no Spark job, no lock that is held for long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from waterclock.adapter.coordinator import Coordinator, wall_clock_ms
+from waterclock.catalog.image import qualified
+from waterclock.catalog.objects import Index, MaterializedView
+from waterclock.compute.api import Health
+from waterclock.http.metrics import ServerFacts, ViewFacts
+
+
+def facts_of(core: Coordinator, connections: int) -> ServerFacts:
+    """The numbers of this moment."""
+    return ServerFacts(
+        is_ready=not core.store.has_failed,
+        connections=connections,
+        views=tuple(_views(core)),
+        table_commits=core.table_commits,
+        oracle_read_ms=core.oracle.read_ts(),
+        log_position=core.store.read(lambda state: state.position),
+    )
+
+
+def _views(core: Coordinator) -> Iterator[ViewFacts]:
+    now = wall_clock_ms()
+    catalog = core.current
+    for item in catalog.items():
+        if not isinstance(item, MaterializedView | Index):
+            continue
+        try:
+            status = core.compute.status(item.id)
+        except KeyError:  # made or dropped at this moment
+            continue
+        finished = status.health is Health.FINISHED
+        lag_ms = 0 if finished else max(0, now - (status.upper - 1))
+        yield ViewFacts(qualified(catalog, item), status.health.value, lag_ms, status.rows)

@@ -1,0 +1,275 @@
+"""The life of a server process: start, serve, stop.
+
+Start: the data directory is locked and recovered while Spark's JVM comes up beside it; the ports
+are bound; HTTP answers about health; when Spark is there the views are taken up, and connections
+that have queued up meanwhile are served. Whatever fails on the way ends the start, and lets go of
+everything.
+
+Stop, on SIGINT or SIGTERM: clients are told (57P01), statements end, what was asked for is
+finished, and the data is closed. A second signal ends the process at once; nothing that was
+acknowledged is lost by that, for opening is recovery.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import shutil
+import signal
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, TextIO
+
+from waterclock.errors import WaterclockError
+from waterclock.server.banner import banner
+from waterclock.server.configuration import Configuration, is_loopback
+from waterclock.server.listening import listen, port_of, require_password
+from waterclock.server.spark import remove_others, start_spark
+
+if TYPE_CHECKING:
+    from waterclock.adapter.api import Front
+    from waterclock.adapter.credentials import ScramVerifier
+    from waterclock.compute.engine import Spark
+    from waterclock.http.metrics import Metrics, ServerFacts
+    from waterclock.http.server import CertificateFiles, HttpServer
+    from waterclock.pgwire.server import PgServer
+    from waterclock.pgwire.tls import TlsIdentity
+    from waterclock.server.data import Data
+    from waterclock.server.wiring import Database
+
+_log = logging.getLogger(__name__)
+_AT_ONCE = 130
+"""The exit code after a second signal."""
+
+
+class BadCertificate(WaterclockError):
+    """The certificate and its key can not be used."""
+
+    sqlstate: ClassVar[str] = "F0000"
+
+
+@dataclass(frozen=True, slots=True)
+class _Tls:
+    identity: TlsIdentity
+    files: CertificateFiles
+
+
+class Server:
+    """One server, from `start` to `stop`. All methods belong to one event loop."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+        self._missing: str | None = "the server is starting"
+        self._sockets: list[socket.socket] = []
+        self._data: Data | None = None
+        self._database: Database | None = None
+        self._metered: Front | None = None
+        self._http: HttpServer | None = None
+        self._pg: PgServer | None = None
+        self._spark: Future[Spark] | None = None
+        self._scratch = configuration.data / "spark" / uuid.uuid4().hex
+        self.pg_port = 0
+        self.http_port = 0
+
+    async def start(self) -> None:
+        """Return when queries are answered. Raises why they can not be, and leaves nothing open."""
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
+        conf = self._configuration
+        self._spark = start_spark(conf.spark_master, conf.spark, self._scratch.absolute())
+        data = self._data = await asyncio.to_thread(_open_data, conf.data)
+        await asyncio.to_thread(remove_others, self._scratch)
+        if not is_loopback(conf.host):
+            require_password(conf.host, await asyncio.to_thread(data.has_password))
+        tls = _tls(conf)
+        pg_socket = self._listen(conf.pg_port, "--pg-port")
+        http_socket = self._listen(conf.http_port, "--http-port")
+        self.pg_port, self.http_port = port_of(pg_socket), port_of(http_socket)
+        metrics = await self._start_http(http_socket, tls)
+        self._missing = "Spark is starting"
+        spark = await asyncio.wrap_future(self._spark)
+        self._missing = "views are being taken up"
+        database = self._database = await asyncio.to_thread(
+            _open_database, data, spark, conf.tick, metrics.tick
+        )
+        await self._start_pg(database, metrics, pg_socket, tls)
+        self._missing = None
+        if tls is None and not is_loopback(conf.host):
+            _log.warning("passwords sent to the HTTP port are not encrypted; use --tls")
+
+    def _listen(self, port: int, flag: str) -> socket.socket:
+        listening = listen(self._configuration.host, port, flag)
+        self._sockets.append(listening)
+        return listening
+
+    async def _start_http(self, listening: socket.socket, tls: _Tls | None) -> Metrics:
+        from waterclock.http.app import Api
+        from waterclock.http.metrics import Metrics
+        from waterclock.http.server import HttpServer
+        from waterclock.server.texts import PgTexts
+
+        metrics = Metrics(self._facts)
+        api = Api(self._front, _Later(self), lambda: self.missing, metrics, PgTexts())
+        self._http = HttpServer(api.app(), tls.files if tls else None)
+        await self._http.start(listening)
+        return metrics
+
+    async def _start_pg(
+        self, database: Database, metrics: Metrics, listening: socket.socket, tls: _Tls | None
+    ) -> None:
+        from waterclock.pgwire.server import PgServer
+        from waterclock.server.metering import MeteredFront
+
+        self._metered = MeteredFront(database.front, metrics)
+        self._pg = PgServer(self._metered, database.front, tls=tls.identity if tls else None)
+        await self._pg.listen_on(listening)
+
+    @property
+    def missing(self) -> str | None:
+        """What keeps queries from being answered; None if nothing does."""
+        if self._missing is None and self._data is not None and self._data.store.has_failed:
+            return "the data can not be written any more"
+        return self._missing
+
+    def _front(self) -> Front:
+        assert self._metered is not None, "nobody asks before the server is ready"
+        return self._metered
+
+    @property
+    def database(self) -> Database:
+        assert self._database is not None, "nobody asks before the server is ready"
+        return self._database
+
+    def _facts(self) -> ServerFacts:
+        from waterclock.http.metrics import ServerFacts
+        from waterclock.server.facts import facts_of
+
+        if self.missing is not None or self._database is None:
+            return ServerFacts(is_ready=False, connections=0)
+        return facts_of(self._database.core, self._database.front.sessions)
+
+    async def stop(self) -> None:
+        """Tell the clients, finish, close. Idempotent."""
+        self._missing = "the server is stopping"
+        pg, self._pg = self._pg, None
+        if pg is not None:
+            await pg.close()
+        http, self._http = self._http, None
+        if http is not None:
+            await http.close()
+        for listening in self._sockets:
+            listening.close()
+        database, self._database = self._database, None
+        data, self._data = self._data, None
+        if database is not None:
+            await asyncio.to_thread(database.close)
+        elif data is not None:
+            await asyncio.to_thread(data.close)
+        spark, self._spark = self._spark, None
+        if spark is not None and spark.done() and spark.exception() is None:
+            with suppress(Exception):  # the JVM may be gone already, and goes in any case
+                await asyncio.to_thread(spark.result().stop)
+        await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
+
+
+class _Later:
+    """Implements `api.Authenticator` by that of a server that may still be starting."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def requires_password(self, client_address: str | None) -> bool:
+        return self._server.database.front.requires_password(client_address)
+
+    def verifier(self, user: str) -> ScramVerifier | None:
+        return self._server.database.front.verifier(user)
+
+
+def _open_data(path: Path) -> Data:
+    from waterclock.server.data import Data
+
+    return Data(path)
+
+
+def _open_database(
+    data: Data, spark: Spark, tick_ms: int, ticked: Callable[[float], None]
+) -> Database:
+    from waterclock.adapter.coordinator import Pace
+    from waterclock.server.wiring import Database
+
+    return Database(data, spark, Pace(tick_ms=tick_ms), ticked)
+
+
+def _tls(configuration: Configuration) -> _Tls | None:
+    if not configuration.uses_tls:
+        return None
+    from waterclock.http.server import CertificateFiles
+    from waterclock.pgwire.tls import load_identity, self_made_identity
+
+    certificate, key = configuration.tls_cert, configuration.tls_key
+    if certificate is None or key is None:
+        folder = configuration.data / "tls"
+        identity = self_made_identity(folder, configuration.host)
+        return _Tls(identity, CertificateFiles(folder / "server.crt", folder / "server.key"))
+    try:
+        return _Tls(load_identity(certificate, key), CertificateFiles(certificate, key))
+    except (OSError, ValueError) as error:
+        raise BadCertificate(
+            f'could not use certificate "{certificate}" with key "{key}": {error}',
+            hint="Give PEM files with --tls-cert and --tls-key, or only --tls.",
+        ) from error
+
+
+async def serve(configuration: Configuration, out: TextIO) -> None:
+    """Run a server until the process is told to stop."""
+    began = time.monotonic()
+    stopping = _signals()
+    server = Server(configuration)
+    starting = asyncio.ensure_future(server.start())
+    told = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait({starting, told}, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        _log.info("stopped before the start was complete")
+        logging.shutdown()
+        os._exit(0)  # a start can not be interrupted, and has acknowledged nothing
+    starting.result()
+    gc.collect()
+    gc.freeze()  # what is there now stays: no need to look at it again and again
+    print(
+        banner(configuration, server.pg_port, server.http_port, time.monotonic() - began),
+        file=out,
+        flush=True,
+    )
+    await told
+    _log.info("stopping")
+    await server.stop()
+    gc.unfreeze()  # let what is there be taken down in order
+    _log.info("stopped")
+
+
+def _signals() -> asyncio.Event:
+    """Set by the first signal to stop; the second one ends the process."""
+    stopping = asyncio.Event()
+
+    def on_signal() -> None:
+        if stopping.is_set():
+            os._exit(_AT_ONCE)
+        stopping.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+    return stopping

@@ -1,0 +1,19 @@
+"""`waterclock serve`: a server in this process, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import uvloop
+
+from waterclock.server.configuration import Configuration
+from waterclock.server.logs import begin_logging
+from waterclock.server.process import serve
+
+
+def run(configuration: Configuration) -> None:
+    """Serve until a signal comes. Raises what keeps the server from starting."""
+    begin_logging(configuration.log_level, sys.stderr)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve(configuration, sys.stdout))

@@ -1,0 +1,95 @@
+"""Spark as the server runs it: which Java, which folders, who may reach it; started apart.
+
+On this machine (`local[...]`) the driver listens on loopback only, and its temporary files are in a
+folder of the data directory that the next server empties if this one is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from waterclock.errors import WaterclockError
+from waterclock.server.classes import class_options
+from waterclock.server.java import JavaRuntime, find_java
+
+if TYPE_CHECKING:
+    from waterclock.compute.engine import Spark
+
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+
+class SparkFailed(WaterclockError):
+    """Spark did not start."""
+
+    sqlstate: ClassVar[str] = "58000"
+
+
+def start_spark(master: str, settings: Mapping[str, str], scratch: Path) -> Future[Spark]:
+    """Have Spark come up in a thread of its own, for that takes seconds."""
+    future: Future[Spark] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(_started(master, settings, scratch))
+        except WaterclockError as error:
+            future.set_exception(error)
+        except BaseException as error:
+            failed = SparkFailed(
+                f'could not start Spark with master "{master}"',
+                detail=str(error).strip().partition("\n")[0],
+                hint="See what Java said above; choose the master with --spark-master.",
+            )
+            failed.__cause__ = error
+            future.set_exception(failed)
+
+    threading.Thread(target=work, name="waterclock-spark", daemon=True).start()
+    return future
+
+
+def _started(master: str, settings: Mapping[str, str], scratch: Path) -> Spark:
+    from waterclock.compute.spark import open_session
+
+    java = find_java(os.environ)
+    os.environ["JAVA_HOME"] = str(java.home)
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return open_session(master, spark_settings(java, master, settings, scratch))
+
+
+def spark_settings(
+    java: JavaRuntime, master: str, settings: Mapping[str, str], scratch: Path
+) -> dict[str, str]:
+    """What Spark is told about its surroundings, together with what the user wants."""
+    log4j = Path(__file__).with_name("log4j2.properties").as_uri()
+    ours = {"spark.sql.warehouse.dir": str(scratch / "warehouse")}
+    if master.startswith("local"):
+        # Nobody else need reach the driver, and whoever could would not be asked for a password.
+        ours["spark.driver.host"] = ours["spark.driver.bindAddress"] = "127.0.0.1"
+        # Elsewhere there may be no such folder.
+        ours["spark.local.dir"] = str(scratch)
+    given = settings.get(_JAVA_OPTIONS, "")
+    options = f"-Dlog4j2.configurationFile={log4j} {class_options(java)} {given}".split()
+    return {**ours, **settings, _JAVA_OPTIONS: " ".join(options)}
+
+
+def remove_others(scratch: Path) -> None:
+    """Remove what Spark left when earlier servers were killed. Only for the owner of the data."""
+    for folder in scratch.parent.iterdir() if scratch.parent.is_dir() else ():
+        if folder != scratch:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def adopted(session: Spark) -> Spark:
+    """A session of our own beside one that belongs to somebody else, on the same Spark."""
+    from waterclock.compute.catalyst.now import register_now
+    from waterclock.compute.spark import with_meaning
+
+    ours = with_meaning(session.newSession())
+    register_now(ours)
+    return ours

@@ -1,0 +1,51 @@
+"""Putting the layers together, for a server and for a program that has the database inside.
+
+    <data>/LOCK, log.db, blobs/, scratch/    durable data (see `persist.directory`)
+    <data>/views/, queries/                  what compute can make again, and scratch of queries
+    <data>/secrets.key                       the key of the secrets; not in the log
+    <data>/tls/                              a certificate that the server made for itself
+
+Opening is recovery, closing is a courtesy: everything that was acknowledged is durable before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from waterclock.adapter.coordinator import Coordinator, Pace
+from waterclock.adapter.front import SqlFront
+from waterclock.adapter.secrets import SecretBox
+from waterclock.compute.engine import Spark
+from waterclock.server.data import Data
+
+SECRETS_KEY = "secrets.key"
+
+
+class Database:
+    """The database over its data and a Spark session, ready for sessions. Owns the data."""
+
+    def __init__(
+        self,
+        data: Data,
+        spark: Spark,
+        pace: Pace | None = None,
+        ticked: Callable[[float], None] | None = None,
+    ) -> None:
+        self.data = data
+        self.spark = spark
+        self.core = Coordinator(
+            data.storage,
+            data.store,
+            spark,
+            data.path,
+            pace or Pace(),
+            secrets=SecretBox.open(data.path / SECRETS_KEY),
+            ticked=ticked,
+        )
+        self.front = SqlFront(self.core)
+
+    def close(self) -> None:
+        """Stop ticking, then close the data. The Spark session stays as it is."""
+        self.core.close()
+        self.front.answerer.close()
+        self.data.close()

@@ -1,0 +1,199 @@
+"""The entry points: a whole query, or an expression over columns that are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pyarrow as pa
+
+from waterclock.model.pg_types import PgType
+from waterclock.sql.binding.api import (
+    BoundColumn,
+    BoundExpression,
+    BoundQuery,
+    BoundRelation,
+    Context,
+    Resolver,
+)
+from waterclock.sql.binding.blocks import Block
+from waterclock.sql.binding.coercion import Coercion
+from waterclock.sql.binding.context import Place
+from waterclock.sql.binding.errors import UndefinedRelation
+from waterclock.sql.binding.queries import Queries
+from waterclock.sql.binding.scope import Relation, Scope
+from waterclock.sql.binding.statement import Parameters, Statement
+from waterclock.sql.binding.typed import Column, Known, Typed
+from waterclock.sql.dialect.facts import SessionFacts
+from waterclock.sql.dialect.types import UNKNOWN, is_array, name_of, spark_type
+from waterclock.sql.errors import SqlFault, SyntaxFault
+from waterclock.sql.query import parse_expression, parse_query
+
+
+class NoRelations:
+    """A resolver for where there is nothing to look up."""
+
+    def relation(self, parts: tuple[str, ...], position: int) -> BoundRelation:
+        raise UndefinedRelation(f'relation "{".".join(parts)}" does not exist', position)
+
+
+@contextmanager
+def positions_from(position: int) -> Iterator[None]:
+    """Positions of errors count from where the text begins in the whole statement."""
+    try:
+        yield
+    except SqlFault as fault:
+        if fault.position is not None:
+            fault.position += position - 1
+        raise
+
+
+def bind_query(
+    text: str,
+    position: int,
+    resolver: Resolver,
+    *,
+    facts: SessionFacts,
+    parameter_types: Sequence[PgType | None] = (),
+    parameters: Sequence[pa.Scalar | None] | None = None,
+    maintained: bool = False,
+    target_types: Sequence[PgType | None] = (),
+    target_names: Sequence[str] = (),
+) -> BoundQuery:
+    """The query in Spark SQL; raises a `SqlFault` or what the resolver does.
+
+    `parameters` are values for `$1`, `$2` and so on; without them only types are found, and `sql`
+    has nulls in their places. `target_types` are those of the columns that the query's columns go
+    into, which are converted as by an assignment.
+    """
+    statement = Statement(resolver, facts, Parameters(parameter_types, parameters), maintained)
+    with positions_from(position):
+        queries = Queries(statement)
+        block = queries.open_block(parse_query(text), None, {})
+        block = _assigned(queries, block, target_types, target_names)
+        settle = queries.expressions.coercion.settled
+        block = block.with_values([settle(output.value) for output in block.outputs])
+        return _bound(block, statement)
+
+
+def _assigned(
+    queries: Queries, block: Block, types: Sequence[PgType | None], names: Sequence[str]
+) -> Block:
+    if not types:
+        return block
+    if len(block.outputs) > len(types):
+        at = block.outputs[len(types)].value.at
+        raise SyntaxFault("INSERT has more expressions than target columns", at)
+    values = [output.value for output in block.outputs]
+    changed = False
+    for place, wanted in enumerate(types[: len(values)]):
+        if wanted is None:
+            continue
+        name = names[place] if place < len(names) else None
+        value = queries.expressions.coercion.assigned(values[place], wanted, name)
+        changed |= value.sql != values[place].sql
+        values[place] = value
+    return replace(block.with_values(values), simple=None if changed else block.simple)
+
+
+def _bound(block: Block, statement: Statement) -> BoundQuery:
+    columns = block.columns()
+    block = block.with_values([_held(output.value) for output in block.outputs])
+    return BoundQuery(
+        sql=block.sql(_names(columns)),
+        columns=columns,
+        reads=tuple(statement.reads),
+        parameters=statement.parameters.types(),
+        is_ordered=bool(block.order),
+        uses_now=statement.uses_now,
+        uses_mz_now=statement.uses_mz_now,
+        nondeterministic=tuple(statement.nondeterministic),
+        limit=block.limit,
+        offset=block.offset,
+        simple=block.simple,
+    )
+
+
+def _held(value: Typed) -> Typed:
+    """The value as Arrow is to hold it: any part of it may be null, even if none can be."""
+    if is_array(value.type) or name_of(value.type) == "interval":
+        return replace(value, sql=f"CAST({value.sql} AS {spark_type(value.type)})")
+    return value
+
+
+def _names(columns: Sequence[BoundColumn]) -> list[str]:
+    """Names for Spark, which tells them apart by letters only and must have each once."""
+    wanted = [column.name for column in columns]
+    if len({name.lower() for name in wanted}) < len(wanted):
+        return [f"c{n + 1}" for n in range(len(wanted))]
+    return ["`" + name.replace("`", "``") + "`" for name in wanted]
+
+
+def bind_expression(
+    text: str,
+    columns: Sequence[BoundColumn] = (),
+    *,
+    facts: SessionFacts,
+    position: int = 1,
+    resolver: Resolver | None = None,
+    parameter_types: Sequence[PgType | None] = (),
+    parameters: Sequence[pa.Scalar | None] | None = None,
+    relation: str | None = None,
+    clause: str = "this expression",
+    target: PgType | None = None,
+    maintained: bool = False,
+) -> BoundExpression:
+    """An expression over columns, which may also be named behind the `relation`.
+
+    With a `target` it is converted as by an assignment.
+    """
+    statement = Statement(
+        resolver or NoRelations(), facts, Parameters(parameter_types, parameters), maintained
+    )
+    with positions_from(position):
+        queries = Queries(statement)
+        scope = Scope(statement.scope())
+        made = tuple(_given(column, place, scope) for place, column in enumerate(columns))
+        scope.add(Relation(relation, made), position)
+        scope.visible = list(made)
+        value = queries.expressions.bind(parse_expression(text), Place(scope, clause))
+        if target is not None:
+            value = queries.expressions.coercion.assigned(value, target, None)
+        is_unknown = value.is_unknown and value.known is not None
+        value = queries.expressions.coercion.settled(value)
+        return BoundExpression(
+            value.sql,
+            value.type,
+            value.nullable,
+            is_unknown,
+            statement.parameters.types(),
+            statement.uses_now,
+            statement.uses_mz_now,
+            tuple(statement.nondeterministic),
+        )
+
+
+def _given(column: BoundColumn, place: int, scope: Scope) -> Column:
+    sql = "`" + column.name.replace("`", "``") + "`"
+    return Column(column.name, sql, column.type, scope.number, column.nullable, place=place)
+
+
+def coerce(
+    bound: BoundExpression, target: PgType, context: Context, *, facts: SessionFacts
+) -> BoundExpression:
+    """The expression in another type; raises if the conversion is not allowed in the context."""
+    statement = Statement(NoRelations(), facts, Parameters((), None), False)
+    known, declared = None, bound.type
+    if bound.is_unknown:
+        known, declared = Known(text=_unquoted(bound.sql)), UNKNOWN
+    value = Typed(bound.sql, declared, 1, nullable=bound.nullable, known=known)
+    found = Coercion(statement).coerce(value, target, context)
+    return replace(bound, sql=found.sql, type=found.type, is_unknown=False)
+
+
+def _unquoted(sql: str) -> str | None:
+    """The text of a string constant as we write it; None for a null."""
+    if not sql.startswith("'"):
+        return None
+    return sql[1:-1].replace("\\u0024", "$").replace("\\'", "'").replace("\\\\", "\\")

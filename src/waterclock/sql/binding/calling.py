@@ -1,0 +1,314 @@
+"""Function calls: ordinary functions, aggregates and window functions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from waterclock.model.pg_types import MZ_TIMESTAMP, PgType
+from waterclock.sql.binding import constants
+from waterclock.sql.binding.api import Context
+from waterclock.sql.binding.casting import cast_context
+from waterclock.sql.binding.collecting import Collecting
+from waterclock.sql.binding.context import Place
+from waterclock.sql.binding.errors import (
+    AMBIGUOUS_FUNCTION_HINT,
+    NO_FUNCTION_HINT,
+    AmbiguousFunction,
+    UndefinedFunction,
+    WrongObjectKind,
+)
+from waterclock.sql.binding.overloads import Ambiguous, Candidate, choose
+from waterclock.sql.binding.typed import Known, Role, Typed, operand
+from waterclock.sql.binding.windows import Windows
+from waterclock.sql.dialect.types import UNKNOWN, shown
+from waterclock.sql.errors import FeatureNotSupported, SqlFault, SyntaxFault
+from waterclock.sql.functions import FUNCTIONS
+from waterclock.sql.functions.aggregates import ORDERED
+from waterclock.sql.functions.registry import D, F, Function, Kind, Stability, Use
+from waterclock.sql.functions.system import MZ_NOW, clock_value
+from waterclock.sql.query import tree
+from waterclock.sql.quoting import quote_name
+from waterclock.sql.types import parse_type_name
+
+if TYPE_CHECKING:
+    from waterclock.sql.binding.expressions import Expressions
+
+_CLOCK_HINT = "Compare with mz_now() in a filter: it is the time at which the view is read."
+_CHANCE_HINT = (
+    "A view that is maintained must give the same rows whenever its inputs hold the same."
+)
+
+
+class Calling:
+    """Binds function calls."""
+
+    def __init__(self, expressions: Expressions) -> None:
+        self._expressions = expressions
+        self._statement = expressions.statement
+        self._windows = Windows(expressions)
+        self._collecting = Collecting(expressions)
+
+    def call(self, node: tree.Call, place: Place) -> Typed:
+        entries = self._entries(node)
+        kinds = {entry.kind for entry in entries}
+        if Kind.AGGREGATE in kinds:
+            return self._aggregate(node, entries, place)
+        if Kind.WINDOW in kinds:
+            return self._window(node, entries, place)
+        self._refuse_decoration(node)
+        if Kind.SET in kinds:
+            place.refuse_set(node.name[-1], node.at)
+        values = tuple(self._expressions.bind(each, place) for each in node.arguments)
+        self._refuse_rows(values)
+        candidate = self.chosen(node, entries, values)
+        if candidate is None:
+            return self._as_cast(node, values)
+        return self._scalar(candidate, values, node)
+
+    def set_returning(self, node: tree.Call, place: Place) -> tuple[Candidate, tuple[Typed, ...]]:
+        """A call in FROM, with its arguments; the entry tells whether it gives rows."""
+        self._refuse_decoration(node)
+        values = tuple(self._expressions.bind(each, place) for each in node.arguments)
+        entries = self._entries(node)
+        candidate = self.chosen(node, entries, values)
+        if candidate is None:
+            raise self._undefined(node, values)
+        return candidate, values
+
+    def is_set_returning(self, node: tree.Expression) -> bool:
+        """Whether the expression is a call of a function that gives rows."""
+        if not isinstance(node, tree.Call):
+            return False
+        return any(entry.kind is Kind.SET for entry in FUNCTIONS.get(node.name[-1], ()))
+
+    # Looking up
+
+    def _entries(self, node: tree.Call) -> tuple[Function, ...]:
+        *schema, name = node.name
+        if schema and schema != ["pg_catalog"]:
+            return ()
+        return FUNCTIONS.get(name, ())
+
+    def chosen(
+        self, node: tree.Call, entries: tuple[Function, ...], values: tuple[Typed, ...]
+    ) -> Candidate | None:
+        try:
+            return choose(entries, tuple(each.type for each in values))
+        except Ambiguous:
+            raise AmbiguousFunction(
+                f"function {_signature(node, values)} is not unique",
+                node.at,
+                hint=AMBIGUOUS_FUNCTION_HINT,
+            ) from None
+
+    def _undefined(self, node: tree.Call, values: tuple[Typed, ...]) -> SqlFault:
+        message = f"function {_signature(node, values)} does not exist"
+        return UndefinedFunction(message, node.at, hint=NO_FUNCTION_HINT)
+
+    def _as_cast(self, node: tree.Call, values: tuple[Typed, ...]) -> Typed:
+        """`date(x)`, `text(x)`: the name of a type is a function that casts to it."""
+        if len(values) != 1 or node.is_word:
+            raise self._undefined(node, values)
+        try:
+            target = parse_type_name(quote_name(node.name))
+        except SqlFault:
+            raise self._undefined(node, values) from None
+        [value] = values
+        if not value.is_unknown and cast_context(value.type, target) is None:
+            raise self._undefined(node, values)
+        return self._expressions.coercion.coerce(value, target, Context.EXPLICIT, node.at)
+
+    def _refuse_decoration(self, node: tree.Call) -> None:
+        """DISTINCT, FILTER, OVER and the like on what is no aggregate."""
+        name = node.name[-1]
+        if node.is_star:
+            raise WrongObjectKind(
+                f"{name}(*) specified, but {name} is not an aggregate function", node.at
+            )
+        if node.is_variadic:
+            raise FeatureNotSupported.of("VARIADIC", node.at)
+        for present, word in (
+            (node.is_distinct, "DISTINCT"),
+            (bool(node.order), "ORDER BY"),
+            (node.filter is not None, "FILTER"),
+        ):
+            if present:
+                raise WrongObjectKind(
+                    f"{word} specified, but {name} is not an aggregate function", node.at
+                )
+        if node.within is not None:
+            raise WrongObjectKind(
+                f"{name} is not an ordered-set aggregate, so it cannot have WITHIN GROUP", node.at
+            )
+        if node.over is not None:
+            raise WrongObjectKind(
+                f"OVER specified, but {name} is not a window function nor an aggregate function",
+                node.at,
+            )
+
+    def _refuse_rows(self, values: tuple[Typed, ...]) -> None:
+        for value in values:
+            if value.role is Role.ROW:
+                raise FeatureNotSupported.of("a row as an argument of a function", value.at)
+
+    # Ordinary functions
+
+    def _scalar(self, candidate: Candidate, values: tuple[Typed, ...], node: tree.Call) -> Typed:
+        function = candidate.function
+        self._note(function, node.at)
+        if function.name == MZ_NOW:
+            return self._now(node.at)
+        found = self._expressions.operators.written(candidate, values, node.at)
+        if function.stability is not Stability.CLOCK:
+            return found
+        value = clock_value(found.type, self._statement.facts)
+        return found if value is None else replace(found, known=Known(scalar=value))
+
+    def _now(self, at: int) -> Typed:
+        """The time of the view: a function where it is maintained, a constant where it is read."""
+        self._statement.uses_mz_now = True
+        time = self._statement.facts.mz_now
+        if self._statement.maintained or time is None:
+            return Typed("MZ_NOW()", MZ_TIMESTAMP, at, nullable=False)
+        return constants.known(pa.scalar(time, pa.int64()), MZ_TIMESTAMP, at)
+
+    def _note(self, function: Function, at: int) -> None:
+        """Remember, or refuse, what is not a function of the rows."""
+        if function.stability is Stability.IMMUTABLE:
+            return
+        is_clock = function.stability is Stability.CLOCK
+        if self._statement.maintained:
+            raise FeatureNotSupported(
+                f"{function.name}() in a view that is maintained is not supported",
+                at,
+                hint=_CLOCK_HINT if is_clock else _CHANCE_HINT,
+            )
+        if is_clock:
+            self._statement.uses_now = True
+        if function.stability is Stability.VOLATILE:
+            self._statement.nondeterministic[function.name] = None
+
+    # Aggregates
+
+    def _aggregate(self, node: tree.Call, entries: tuple[Function, ...], place: Place) -> Typed:
+        name = node.name[-1]
+        if node.within is not None:
+            raise WrongObjectKind(
+                f"{name} is not an ordered-set aggregate, so it cannot have WITHIN GROUP", node.at
+            )
+        if node.is_variadic:
+            raise FeatureNotSupported.of("VARIADIC", node.at)
+        inner = self._check_place(node, place)
+        if not node.arguments and not node.is_star and name == "count":
+            raise WrongObjectKind(
+                "count(*) must be used to call a parameterless aggregate function", node.at
+            )
+        values = tuple(self._expressions.bind(each, inner) for each in node.arguments)
+        self._refuse_rows(values)
+        candidate = self.chosen(node, entries, values)
+        if candidate is None:
+            raise self._undefined(node, values)
+        self._refuse_outer(values, place, node.at)
+        condition = self._filter(node, inner)
+        if candidate.function.sql == ORDERED:
+            return self._collecting.collected(candidate, values, node, condition, inner)
+        return self._written(candidate, values, node, condition, place)
+
+    def _check_place(self, node: tree.Call, place: Place) -> Place:
+        """The place of the arguments, if the aggregate may stand where it does."""
+        if node.over is None:
+            place.check_aggregate(node.at)
+            return place.within("aggregate")
+        place.check_window(node.at)
+        if node.is_distinct:
+            raise FeatureNotSupported.of("DISTINCT for window functions", node.at)
+        if node.order:
+            raise FeatureNotSupported.of("aggregate ORDER BY for window functions", node.at)
+        return place.within("window")
+
+    def _refuse_outer(self, values: tuple[Typed, ...], place: Place, at: int) -> None:
+        """An aggregate over columns of an outer query alone is one of that query."""
+        columns = [part.column for value in values for part in value.walk() if part.column]
+        if columns and all(column.scope != place.scope.number for column in columns):
+            raise FeatureNotSupported.of("an aggregate of an outer query's columns", at)
+
+    def _filter(self, node: tree.Call, place: Place) -> Typed | None:
+        if node.filter is None:
+            return None
+        inner = replace(place.of("FILTER"), inside=None)
+        return self._expressions.condition(node.filter, inner, "FILTER")
+
+    def _written(
+        self,
+        candidate: Candidate,
+        values: tuple[Typed, ...],
+        node: tree.Call,
+        condition: Typed | None,
+        place: Place,
+    ) -> Typed:
+        converted, use = self._expressions.operators.use(candidate, values, node.at)
+        parts = [*converted, *([condition] if condition is not None else [])]
+        behind = "" if condition is None else f" FILTER (WHERE {condition.sql})"
+        role = Role.AGGREGATE
+        if node.over is not None:
+            window = self._windows.over(node.over, place, keeps_frame=True)
+            parts += window.parts
+            behind, role = f" OVER {window.sql}", Role.WINDOW
+            use = _only_if(use, condition, node)
+        sql = self._expressions.operators.filled(candidate.function, use, node.at)
+        sql = sql.replace(D, "DISTINCT " if node.is_distinct else "").replace(F, behind)
+        nullable = not candidate.function.never_null
+        return Typed(operand(sql), use.result, node.at, tuple(parts), nullable=nullable, role=role)
+
+    # Window functions
+
+    def _window(self, node: tree.Call, entries: tuple[Function, ...], place: Place) -> Typed:
+        name = node.name[-1]
+        if node.over is None:
+            raise WrongObjectKind(f"window function {name} requires an OVER clause", node.at)
+        if node.filter is not None:
+            raise FeatureNotSupported.of(
+                "FILTER is not implemented for non-aggregates: it", node.at
+            )
+        if node.is_distinct or node.order or node.is_star:
+            raise SyntaxFault(f"wrong use of the window function {name}", node.at)
+        place.check_window(node.at)
+        inner = place.within("window")
+        values = tuple(self._expressions.bind(each, inner) for each in node.arguments)
+        self._refuse_rows(values)
+        candidate = self.chosen(node, entries, values)
+        if candidate is None:
+            raise self._undefined(node, values)
+        converted, use = self._expressions.operators.use(candidate, values, node.at)
+        window = self._windows.over(node.over, place, function=name)
+        sql = self._expressions.operators.filled(candidate.function, use, node.at)
+        sql = sql.replace(F, f" OVER {window.sql}")
+        parts = (*converted, *window.parts)
+        nullable = not candidate.function.never_null
+        return Typed(operand(sql), use.result, node.at, parts, nullable=nullable, role=Role.WINDOW)
+
+
+def _only_if(use: Use, condition: Typed | None, node: tree.Call) -> Use:
+    """The arguments as null where the condition does not hold: Spark's windows have no FILTER.
+
+    Aggregates do not see nulls, so that is the same.
+    """
+    if condition is None:
+        return use
+    if not use.arguments:
+        raise FeatureNotSupported.of("FILTER of count(*) over a window", node.at)
+    first, *rest = use.arguments
+    kept = f"(CASE WHEN {condition.sql} THEN {first.sql} END)"
+    return replace(use, arguments=(replace(first, sql=kept), *rest))
+
+
+def _signature(node: tree.Call, values: tuple[Typed, ...]) -> str:
+    types = "*" if node.is_star else ", ".join(_type_name(each.type) for each in values)
+    return f"{'.'.join(node.name)}({types})"
+
+
+def _type_name(declared: PgType) -> str:
+    return "unknown" if declared.oid == UNKNOWN.oid else shown(declared)

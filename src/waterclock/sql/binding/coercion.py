@@ -1,0 +1,241 @@
+"""Giving an expression another type, and finding the one type of several expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+import pyarrow as pa
+
+from waterclock.model.pg_types import (
+    NO_MODIFIER,
+    TEXT,
+    PgType,
+    column_type,
+    format_type,
+)
+from waterclock.persist.rows import arrow_type
+from waterclock.sql.binding import constants
+from waterclock.sql.binding.api import Context
+from waterclock.sql.binding.casting import cast_context, is_implicit
+from waterclock.sql.binding.errors import CannotCoerce, DatatypeMismatch, Rejected
+from waterclock.sql.binding.statement import Statement
+from waterclock.sql.binding.typed import Known, Role, Typed, operand
+from waterclock.sql.dialect.casts import FLOATS, INTEGERS, NoConversion, cast_sql
+from waterclock.sql.dialect.types import (
+    ANY,
+    UNKNOWN,
+    category,
+    common_numeric,
+    is_array,
+    is_preferred,
+    name_of,
+    shown,
+    spark_type,
+)
+from waterclock.sql.errors import FeatureNotSupported
+
+_LARGEST_EXACT = 2**53
+
+
+class Coercion:
+    """Conversions within one statement."""
+
+    def __init__(self, statement: Statement) -> None:
+        self._statement = statement
+
+    def coerce(
+        self, value: Typed, target: PgType, context: Context, at: int | None = None
+    ) -> Typed:
+        """The expression in the type; raises if PostgreSQL would not convert it there."""
+        position = value.at if at is None else at
+        if target.oid == ANY.oid:
+            return self.settled(value)
+        if value.is_unknown:
+            return self._of_unknown(_cut(value, target, context), target)
+        if value.role is Role.ROW:
+            raise CannotCoerce(f"cannot cast type record to {shown(target)}", position)
+        found = cast_context(value.type, target)
+        if found is None or found.value > context.value:
+            raise self.refused(value.type, target, context, position)
+        return self._converted(value, target, context, position)
+
+    def refused(self, source: PgType, target: PgType, context: Context, at: int) -> Exception:
+        if context is Context.EXPLICIT:
+            return CannotCoerce(f"cannot cast type {shown(source)} to {shown(target)}", at)
+        message = f"cannot convert type {shown(source)} to {shown(target)}"
+        return DatatypeMismatch(message, at)
+
+    def settled(self, value: Typed) -> Typed:
+        """The expression with a type: text, if nothing else gives it one."""
+        return self._of_unknown(value, TEXT) if value.is_unknown else value
+
+    def boolean(self, value: Typed, clause: str) -> Typed:
+        """The expression as a condition."""
+        if not value.is_unknown and name_of(value.type) != "bool":
+            raise DatatypeMismatch(
+                f"argument of {clause} must be type boolean, not type {shown(value.type)}", value.at
+            )
+        return self.coerce(value, PgType(16), Context.IMPLICIT)
+
+    # Converting
+
+    def _of_unknown(self, value: Typed, target: PgType) -> Typed:
+        if value.parameter is not None:
+            found = self._statement.parameters.resolve(value.parameter, target, value.at)
+            if found.type.oid == target.oid and target.modifier in (
+                NO_MODIFIER,
+                found.type.modifier,
+            ):
+                return found
+            return self._converted(found, target, Context.EXPLICIT, value.at)
+        assert value.known is not None, "what has no type is a constant or a parameter"
+        if value.known.text is None:
+            return constants.null_of(target, value.at)
+        found = constants.read(value.known.text, target, self._statement.facts, value.at)
+        return replace(found, at=value.at)
+
+    def _converted(self, value: Typed, target: PgType, context: Context, at: int) -> Typed:
+        folded = _folded(value, target)
+        if folded is not None:
+            return replace(folded, at=value.at)
+        zone = self._statement.facts.timezone
+        try:
+            made = cast_sql(
+                value.sql, value.type, target, zone, explicit=context is Context.EXPLICIT
+            )
+        except NoConversion:
+            what = f"a cast from {shown(value.type)} to {shown(target)}"
+            raise FeatureNotSupported.of(what, at) from None
+        if made.sql == value.sql:
+            return replace(value, type=made.type)
+        return Typed(operand(made.sql), made.type, value.at, (value,), nullable=value.nullable)
+
+    # Common types
+
+    def common_type(self, values: Sequence[Typed], what: str) -> PgType:
+        """The type that UNION, CASE, VALUES and the like give to all of these.
+
+        Raises `DatatypeMismatch` if there is none; `what` names the construct.
+        """
+        known = [value for value in values if not value.is_unknown]
+        if not known:
+            return TEXT
+        first = known[0]
+        if all(each.type == first.type for each in known):
+            return first.type
+        chosen = self._chosen(known, what)
+        if name_of(chosen) == "numeric":
+            return common_numeric([each.type for each in known if _is_exact(each.type)])
+        same = [each.type for each in known if each.type.oid == chosen.oid]
+        is_same = len(same) == len(known) and len({each.modifier for each in same}) == 1
+        return same[0] if is_same else PgType(chosen.oid)
+
+    def _chosen(self, known: Sequence[Typed], what: str) -> PgType:
+        chosen = known[0].type
+        for value in known[1:]:
+            if value.type.oid == chosen.oid:
+                continue
+            if category(value.type) != category(chosen):
+                raise DatatypeMismatch(
+                    f"{what} types {shown(chosen)} and {shown(value.type)} cannot be matched",
+                    value.at,
+                )
+            if is_preferred(chosen):
+                continue
+            if is_implicit(chosen, value.type) and not is_implicit(value.type, chosen):
+                chosen = value.type
+        for value in known:
+            if not is_implicit(value.type, chosen):
+                raise DatatypeMismatch(
+                    f"{what} could not convert type {shown(value.type)} to {shown(chosen)}",
+                    value.at,
+                )
+        return chosen
+
+    def unified(self, values: Sequence[Typed], what: str) -> tuple[list[Typed], PgType]:
+        """All in their common type."""
+        target = self.common_type(values, what)
+        return [self.into(value, target) for value in values], target
+
+    def into(self, value: Typed, target: PgType) -> Typed:
+        """The expression in a type that it was found to go into, with its digits."""
+        found = self._of_unknown(value, target) if value.is_unknown else value
+        if found.type == target:
+            return found
+        if found.type.oid == target.oid and name_of(target) != "numeric":
+            return replace(found, type=target)
+        return self._digits(self._converted(found, target, Context.IMPLICIT, value.at), target)
+
+    def _digits(self, value: Typed, target: PgType) -> Typed:
+        """A numeric with the digits wanted, also where they are those of an unknown scale."""
+        if name_of(target) != "numeric" or value.type == target:
+            return value
+        sql = f"CAST({value.sql} AS {spark_type(target)})"
+        return Typed(sql, target, value.at, (value,), nullable=value.nullable, known=value.known)
+
+    def assigned(self, value: Typed, target: PgType, name: str | None) -> Typed:
+        """The expression as a value for a column of a table."""
+        if value.is_unknown:
+            return self._digits(self._of_unknown(value, target), target)
+        found = cast_context(value.type, target)
+        if found is None or found is Context.EXPLICIT:
+            column = (
+                ""
+                if name is None
+                else f'column "{name}" is of type {format_type_plain(target)} but '
+            )
+            raise DatatypeMismatch(
+                f"{column}expression is of type {shown(value.type)}",
+                value.at,
+                hint="You will need to rewrite or cast the expression.",
+            )
+        converted = self._converted(value, target, Context.ASSIGNMENT, value.at)
+        return self._digits(converted, target)
+
+
+def _cut(value: Typed, target: PgType, context: Context) -> Typed:
+    """A string constant that is cast to a type of limited length is cut to it."""
+    text = None if value.known is None else value.known.text
+    is_limited = name_of(target) in ("varchar", "bpchar") and target.modifier != NO_MODIFIER
+    if text is None or not is_limited or context is not Context.EXPLICIT:
+        return value
+    return replace(value, known=Known(text=text[: target.modifier - 4]))
+
+
+def format_type_plain(target: PgType) -> str:
+    return format_type(PgType(target.oid))
+
+
+def _is_exact(declared: PgType) -> bool:
+    return name_of(declared) in INTEGERS | {"numeric", "uint8"}
+
+
+def _folded(value: Typed, target: PgType) -> Typed | None:
+    """A constant number in another type of numbers, where that is exact."""
+    scalar = None if value.known is None else value.known.scalar
+    if scalar is None or is_array(target) or is_array(value.type):
+        return None
+    if not scalar.is_valid:
+        return constants.null_of(target, value.at) if target.oid != UNKNOWN.oid else None
+    have, want = name_of(value.type), name_of(target)
+    exact = INTEGERS | {"numeric"}
+    if have not in exact or want not in exact | FLOATS or have == want:
+        return None
+    number = scalar.as_py()
+    if want == "numeric":
+        if target.modifier == NO_MODIFIER:
+            return constants.decimal(Decimal(number), value.at)
+        return None
+    held = arrow_type(column_type(target))
+    if want in FLOATS and isinstance(number, int) and abs(number) <= _LARGEST_EXACT:
+        return constants.known(pa.scalar(float(number), held), target, value.at)
+    if want in FLOATS and want == "float8":
+        return constants.known(pa.scalar(float(number), held), target, value.at)
+    if want in INTEGERS and isinstance(number, int):
+        try:
+            return constants.known(pa.scalar(number, held), target, value.at)
+        except (pa.ArrowInvalid, OverflowError):
+            raise Rejected("22003", f"{shown(target)} out of range", value.at) from None
+    return None

@@ -1,0 +1,105 @@
+"""`array_agg` and `string_agg`: aggregates whose result depends on an order.
+
+Spark collects in no particular order, so what is collected is sorted afterwards: by the ORDER BY
+that was given, and then by the value itself, so that the result is a function of the rows alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waterclock.sql.binding.context import Place
+from waterclock.sql.binding.errors import InvalidColumnReference
+from waterclock.sql.binding.ordering import check_sortable
+from waterclock.sql.binding.overloads import Candidate
+from waterclock.sql.binding.predicates import key_sql
+from waterclock.sql.binding.typed import Role, Typed, operand
+from waterclock.sql.errors import FeatureNotSupported
+from waterclock.sql.query import tree
+
+if TYPE_CHECKING:
+    from waterclock.sql.binding.expressions import Expressions
+
+
+class Collecting:
+    """Binds aggregates that collect values."""
+
+    def __init__(self, expressions: Expressions) -> None:
+        self._expressions = expressions
+
+    def collected(
+        self,
+        candidate: Candidate,
+        values: tuple[Typed, ...],
+        node: tree.Call,
+        condition: Typed | None,
+        inner: Place,
+    ) -> Typed:
+        """The aggregate over the rows of a group."""
+        name = candidate.function.name
+        if node.over is not None:
+            raise FeatureNotSupported.of(f"{name}() as a window function", node.at)
+        converted, use = self._expressions.operators.use(candidate, values, node.at)
+        value = converted[0]
+        keys = [self._expressions.value(each.expression, inner) for each in node.order]
+        if node.is_distinct and any(key.sql != value.sql for key in keys):
+            raise InvalidColumnReference(
+                "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list",
+                node.at,
+            )
+        condition_sql = self._condition(name, value, condition)
+        gathered = self._gathered(value, keys, node, condition_sql)
+        items = f"TRANSFORM({gathered}, e -> e.v)"
+        if name == "string_agg":
+            separator = converted[1]
+            if separator.known is None:
+                raise FeatureNotSupported.of("a separator that is not a constant", separator.at)
+            items = f"ARRAY_JOIN({items}, COALESCE({separator.sql}, ''))"
+        count = f"COUNT(CASE WHEN {condition_sql} THEN 1 END)" if condition_sql else "COUNT(1)"
+        sql = f"(CASE WHEN {count} > 0 THEN {items} END)"
+        parts = (*converted, *keys, *([condition] if condition is not None else []))
+        return Typed(operand(sql), use.result, node.at, parts, role=Role.AGGREGATE)
+
+    def _condition(self, name: str, value: Typed, condition: Typed | None) -> str | None:
+        """Which rows count: `string_agg` leaves nulls out, `array_agg` keeps them."""
+        wanted = [] if condition is None else [condition.sql]
+        if name == "string_agg":
+            wanted.append(f"{value.sql} IS NOT NULL")
+        return " AND ".join(wanted) or None
+
+    def _gathered(
+        self, value: Typed, keys: list[Typed], node: tree.Call, condition: str | None
+    ) -> str:
+        for key in keys:
+            check_sortable(key)
+        fields = [f"'k{n}', {key_sql(key)}" for n, key in enumerate(keys)]
+        fields.append(f"'v', {value.sql}")
+        struct = f"NAMED_STRUCT({', '.join(fields)})"
+        distinct = "DISTINCT " if node.is_distinct else ""
+        behind = f" FILTER (WHERE {condition})" if condition else ""
+        return f"ARRAY_SORT(COLLECT_LIST({distinct}{struct}){behind}, {_order(node)})"
+
+
+def _order(node: tree.Call) -> str:
+    """A comparison of two structs, by the keys and then by the value."""
+    kinds = [(f"k{n}", item.descending, item.nulls_first) for n, item in enumerate(node.order)]
+    kinds.append(("v", False, None))
+    sql = "0"
+    for name, descending, nulls_first in reversed(kinds):
+        sql = _compared(f"x.{name}", f"y.{name}", descending, nulls_first, sql)
+    return f"(x, y) -> {sql}"
+
+
+def _compared(
+    one: str, other: str, descending: bool, nulls_first: bool | None, otherwise: str
+) -> str:
+    first = descending if nulls_first is None else nulls_first
+    null = "-1" if first else "1"
+    not_null = "1" if first else "-1"
+    less, more = ("1", "-1") if descending else ("-1", "1")
+    return (
+        f"CASE WHEN {one} IS NULL AND {other} IS NULL THEN {otherwise}"
+        f" WHEN {one} IS NULL THEN {null} WHEN {other} IS NULL THEN {not_null}"
+        f" WHEN {one} < {other} THEN {less} WHEN {one} > {other} THEN {more}"
+        f" ELSE {otherwise} END"
+    )

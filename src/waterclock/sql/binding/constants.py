@@ -1,0 +1,135 @@
+"""Constants: what their text means in a type, and how they are written."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from decimal import Decimal, InvalidOperation
+
+import pyarrow as pa
+
+from waterclock.errors import WaterclockError
+from waterclock.model.pg_types import (
+    INT4,
+    INT8,
+    PgType,
+    column_type,
+    element_of,
+    format_type,
+    numeric,
+)
+from waterclock.model.schema import Bool, Date, Float, Int, Text, Timestamp
+from waterclock.model.schema import Decimal as DecimalType
+from waterclock.persist.rows import arrow_type
+from waterclock.sql.binding.errors import Rejected, located
+from waterclock.sql.binding.typed import Known, Typed, operand
+from waterclock.sql.dialect.facts import SessionFacts
+from waterclock.sql.dialect.literals import decimal_literal, null, scalar_literal
+from waterclock.sql.dialect.types import MOST_DIGITS, UNKNOWN
+from waterclock.sql.errors import FeatureNotSupported
+
+_PLAIN_BOOLS = {"t": True, "true": True, "f": False, "false": False}
+_ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+def number(text: str, at: int, *, negated: bool = False) -> Typed:
+    """A number as it was written: int4, int8 or numeric, the first that it fits."""
+    value = Decimal(f"-{text}" if negated else text)
+    if text.isdigit():
+        for declared, bits in ((INT4, 31), (INT8, 63)):
+            if -(2**bits) <= value < 2**bits:
+                held = arrow_type(column_type(declared))
+                return known(pa.scalar(int(value), held), declared, at)
+    return decimal(value, at)
+
+
+def decimal(value: Decimal, at: int) -> Typed:
+    """A numeric with exactly its digits."""
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    if exponent > 0:
+        value = value.quantize(Decimal(1)) if len(digits) + exponent <= MOST_DIGITS else value
+        _, digits, exponent = value.as_tuple()
+        assert isinstance(exponent, int)
+    scale = max(0, -exponent)
+    precision = max(len(digits) + max(0, exponent), scale, 1)
+    if precision > MOST_DIGITS:
+        raise FeatureNotSupported.of(f"a number of more than {MOST_DIGITS} digits", at)
+    declared = numeric(precision, scale)
+    scalar = pa.scalar(value, pa.decimal128(precision, scale))
+    sql = f"CAST({decimal_literal(value)} AS DECIMAL({precision},{scale}))"
+    return Typed(sql, declared, at, nullable=False, known=Known(scalar=scalar))
+
+
+def known(scalar: pa.Scalar, declared: PgType, at: int) -> Typed:
+    """A constant of a type."""
+    sql = operand(scalar_literal(scalar, declared))
+    return Typed(sql, declared, at, nullable=not scalar.is_valid, known=Known(scalar=scalar))
+
+
+def string(text: str, at: int) -> Typed:
+    """A string constant, which has no type yet."""
+    return Typed("", UNKNOWN, at, nullable=False, known=Known(text=text))
+
+
+def nothing(at: int) -> Typed:
+    """NULL, which has no type yet."""
+    return Typed("", UNKNOWN, at, known=Known())
+
+
+def null_of(declared: PgType, at: int) -> Typed:
+    scalar = pa.scalar(None, arrow_type(column_type(declared)))
+    return Typed(null(declared), declared, at, known=Known(scalar=scalar))
+
+
+def read(text: str, declared: PgType, facts: SessionFacts, at: int) -> Typed:
+    """A text as a constant of the type; raises what PostgreSQL's input function does."""
+    try:
+        if facts.parse_text is not None:
+            scalar = facts.parse_text(text, declared)
+        else:
+            scalar = read_plainly(text, declared)
+    except WaterclockError as error:
+        raise located(error, at) from None
+    if element_of(declared.oid) is None and isinstance(column_type(declared), DecimalType):
+        return _numeric(scalar, declared, text, at)
+    return known(scalar, declared, at)
+
+
+def _numeric(scalar: pa.Scalar, declared: PgType, text: str, at: int) -> Typed:
+    """Without a modifier a numeric constant has the digits that were written."""
+    if declared.modifier == -1 and declared.oid == 1700:
+        written = Decimal(text.strip())
+        if written == scalar.as_py():
+            return decimal(written, at)
+    return known(scalar, declared, at)
+
+
+def read_plainly(text: str, declared: PgType) -> pa.Scalar:
+    """The plainest forms of the plainest types; the others need a `parse_text`."""
+    held = arrow_type(column_type(declared))
+    word = text.strip()
+    try:
+        match column_type(declared):
+            case Text():
+                return pa.scalar(text, held)
+            case Bool() if word.lower() in _PLAIN_BOOLS:
+                return pa.scalar(_PLAIN_BOOLS[word.lower()], held)
+            case Int():
+                return pa.scalar(int(word), held)
+            case Float():
+                return pa.scalar(float(word), held)
+            case DecimalType(_, scale):
+                return pa.scalar(Decimal(word).quantize(Decimal(1).scaleb(-scale)), held)
+            case Date() if _ISO_DATE.fullmatch(word):
+                return pa.scalar(datetime.date.fromisoformat(word), held)
+            case Timestamp(zoned) if _ISO_DATE.match(word):
+                moment = datetime.datetime.fromisoformat(word)
+                if zoned and moment.tzinfo is None:
+                    moment = moment.replace(tzinfo=datetime.UTC)
+                return pa.scalar(moment, held)
+    except (ValueError, OverflowError, InvalidOperation, pa.ArrowInvalid):
+        raise Rejected(
+            "22P02", f'invalid input syntax for type {format_type(declared)}: "{text}"', 0
+        ) from None
+    raise FeatureNotSupported.of(f'the constant "{text}" of type {format_type(declared)}')

@@ -1,0 +1,66 @@
+"""What an output column is called if nobody named it, and what a tree says without being bound."""
+
+from __future__ import annotations
+
+from waterclock.sql.dialect.types import name_of
+from waterclock.sql.query import tree
+
+UNNAMED = "?column?"
+
+
+def output_name(expression: tree.Expression) -> str:
+    """The name that PostgreSQL gives to a column that shows the expression."""
+    found = _found(expression)
+    return UNNAMED if found is None else found[0]
+
+
+_Name = tuple[str, bool]
+"""A name, and whether it is a strong one: that of a column or function, not only of a type."""
+
+
+def _found(expression: tree.Expression) -> _Name | None:
+    match expression:
+        case tree.ColumnRef(parts):
+            return parts[-1], True
+        case tree.Call(name):
+            return name[-1], True
+        case tree.Coalescing(name):
+            return name, True
+        case tree.Cast(operand, declared):
+            inner = _found(operand)
+            weak = (name_of(declared).removeprefix("_"), False)
+            return inner if inner is not None and inner[1] else weak
+        case tree.Case(_, _, default):
+            inner = None if default is None else _found(default)
+            return inner if inner is not None and inner[1] else ("case", False)
+        case tree.Subscript(base) | tree.Slice(base):
+            return _found(base)
+        case tree.Collate(operand):
+            return _found(operand)
+        case tree.Subquery(query):
+            return _of_query(query)
+        case _:
+            word = _WORDS.get(type(expression))
+            return None if word is None else (word, True)
+
+
+_WORDS: dict[type[object], str] = {
+    tree.ArrayItems: "array",
+    tree.ArrayQuery: "array",
+    tree.Exists: "exists",
+    tree.Row: "row",
+    tree.Grouping: "grouping",
+}
+
+
+def _of_query(query: tree.Query) -> _Name | None:
+    match query.body:
+        case tree.Select(items) if items:
+            label = items[0].label
+            return (label, True) if label is not None else _found(items[0].expression)
+        case tree.Values():
+            return "column1", True
+        case tree.SetOperation(_, _, left):
+            return _of_query(left)
+        case _:
+            return None

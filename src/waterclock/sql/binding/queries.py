@@ -1,0 +1,439 @@
+"""Queries: WITH, set operations, VALUES, ORDER BY and LIMIT, and queries inside expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import assert_never
+
+from waterclock.model.pg_types import BOOL, INT8, array_of
+from waterclock.sql.binding.api import BoundColumn, Context, SimpleQuery
+from waterclock.sql.binding.blocks import Block, Output, SortTerm
+from waterclock.sql.binding.context import Place
+from waterclock.sql.binding.errors import (
+    DatatypeMismatch,
+    DuplicateAlias,
+    InvalidColumnReference,
+    Rejected,
+    UndefinedColumn,
+    UndefinedFunction,
+)
+from waterclock.sql.binding.expressions import Expressions
+from waterclock.sql.binding.ordering import check_groupable, check_sortable
+from waterclock.sql.binding.predicates import Predicates, key_sql
+from waterclock.sql.binding.scope import Scope
+from waterclock.sql.binding.selects import Selects, output_named, output_position
+from waterclock.sql.binding.statement import Statement
+from waterclock.sql.binding.typed import Role, Typed
+from waterclock.sql.dialect.types import is_array, name_of
+from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
+from waterclock.sql.query import tree
+
+_MOST_ROWS = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class CommonTable:
+    """A query of WITH, bound: it is written wherever it is named."""
+
+    sql: str
+    columns: tuple[BoundColumn, ...]
+
+
+CommonTables = Mapping[str, CommonTable]
+
+
+class Queries:
+    """Binds the queries of one statement."""
+
+    def __init__(self, statement: Statement) -> None:
+        self.statement = statement
+        self.expressions = Expressions(statement)
+        self.expressions.subqueries = self
+        self._predicates = Predicates(self.expressions)
+        self._selects = Selects(self)
+        self._tables: dict[int, CommonTables] = {}
+
+    def block(self, query: tree.Query, outer: Scope | None, tables: CommonTables) -> Block:
+        """A query, with its columns in types."""
+        block = self.open_block(query, outer, tables)
+        settle = self.expressions.coercion.settled
+        return block.with_values([settle(output.value) for output in block.outputs])
+
+    def open_block(self, query: tree.Query, outer: Scope | None, tables: CommonTables) -> Block:
+        """A query, some of whose columns may still be without a type."""
+        tables = self._with(query, outer, tables)
+        scope = Scope(self.statement.scope(), outer)
+        self._tables[scope.number] = tables
+        match query.body:
+            case tree.Select() as select:
+                block = self._selects.bind(select, query, scope, tables)
+            case tree.Values() as values:
+                block = self._values(values, query, scope)
+            case tree.SetOperation() as operation:
+                block = self._set_operation(operation, query, outer, tables)
+            case _:
+                assert_never(query.body)
+        return self._limited(block, query, scope)
+
+    # WITH
+
+    def _with(self, query: tree.Query, outer: Scope | None, tables: CommonTables) -> CommonTables:
+        if query.with_ is None:
+            return tables
+        if query.with_.is_recursive and _refers_to_itself(query.with_):
+            raise FeatureNotSupported.of("WITH RECURSIVE", query.with_.at)
+        found = dict(tables)
+        names: set[str] = set()
+        for table in query.with_.tables:
+            if table.name in names:
+                raise DuplicateAlias(
+                    f'WITH query name "{table.name}" specified more than once', table.at
+                )
+            names.add(table.name)
+            block = self.block(table.query, outer, found)
+            found[table.name] = CommonTable(block.sql(), _with_names(block.columns(), table))
+        return found
+
+    # VALUES
+
+    def _values(self, values: tree.Values, query: tree.Query, scope: Scope) -> Block:
+        width = len(values.rows[0])
+        place = Place(scope, "VALUES")
+        rows: list[list[Typed]] = []
+        for row in values.rows:
+            if len(row) != width:
+                raise SyntaxFault("VALUES lists must all be the same length", row[0].at)
+            rows.append([self.expressions.bind(each, place) for each in row])
+        for row_values in rows:
+            for value in row_values:
+                if value.role is Role.ROW:
+                    raise FeatureNotSupported.of("a row as a value", value.at)
+        if len(rows) == 1:
+            outputs = [Output(f"column{n + 1}", value) for n, value in enumerate(rows[0])]
+            order = self._output_order(query, outputs)
+            return Block(tuple(outputs), lambda columns: f"SELECT {', '.join(columns)}", order)
+        return self._many_rows(rows, query, width)
+
+    def _many_rows(self, rows: list[list[Typed]], query: tree.Query, width: int) -> Block:
+        coercion = self.expressions.coercion
+        columns = [coercion.unified([row[n] for row in rows], "VALUES")[0] for n in range(width)]
+        lines = [[column[n] for column in columns] for n in range(len(rows))]
+        alias = self.statement.alias()
+        names = ", ".join(f"c{n + 1}" for n in range(width))
+        if all(value.known is not None for line in lines for value in line):
+            texts = ", ".join(f"({', '.join(v.sql for v in line)})" for line in lines)
+            source = f"(VALUES {texts})"
+        else:
+            texts = " UNION ALL ".join(f"SELECT {', '.join(v.sql for v in line)}" for line in lines)
+            source = f"({texts})"
+        outputs = [
+            Output(
+                f"column{n + 1}",
+                Typed(
+                    f"{alias}.c{n + 1}",
+                    column[0].type,
+                    column[0].at,
+                    tuple(column),
+                    nullable=any(each.nullable for each in column),
+                ),
+            )
+            for n, column in enumerate(columns)
+        ]
+        order = self._output_order(query, outputs)
+        return Block(
+            tuple(outputs),
+            lambda shown: f"SELECT {', '.join(shown)} FROM {source} AS {alias}({names})",
+            order,
+        )
+
+    # Set operations
+
+    def _set_operation(
+        self,
+        operation: tree.SetOperation,
+        query: tree.Query,
+        outer: Scope | None,
+        tables: CommonTables,
+    ) -> Block:
+        word = operation.operator.value
+        left = self.open_block(operation.left, outer, tables)
+        right = self.open_block(operation.right, outer, tables)
+        if len(left.outputs) != len(right.outputs):
+            first = next((output.value.at for output in right.outputs), operation.right.at)
+            raise SyntaxFault(f"each {word} query must have the same number of columns", first)
+        left, right = self._matched(left, right, word)
+        if not operation.is_all:
+            for output in left.outputs:
+                check_groupable(output.value)
+        sign = f"{word} ALL" if operation.is_all else word
+        source = f"(({left.sql(ordered=False)}) {sign} ({right.sql(ordered=False)}))"
+        alias = self.statement.alias()
+        outputs = [
+            Output(
+                one.name,
+                Typed(
+                    f"{alias}.c{n + 1}",
+                    one.value.type,
+                    one.value.at,
+                    (one.value, other.value),
+                    nullable=one.value.nullable or other.value.nullable,
+                ),
+            )
+            for n, (one, other) in enumerate(zip(left.outputs, right.outputs, strict=True))
+        ]
+        order = self._output_order(query, outputs, is_set=True)
+        names = ", ".join(f"c{n + 1}" for n in range(len(outputs)))
+        return Block(
+            tuple(outputs),
+            lambda shown: f"SELECT {', '.join(shown)} FROM {source} AS {alias}({names})",
+            order,
+        )
+
+    def _matched(self, left: Block, right: Block, word: str) -> tuple[Block, Block]:
+        """Both sides with the same types."""
+        coercion = self.expressions.coercion
+        pairs = [
+            coercion.unified([one.value, other.value], word)[0]
+            for one, other in zip(left.outputs, right.outputs, strict=True)
+        ]
+        return (
+            left.with_values([pair[0] for pair in pairs]),
+            right.with_values([pair[1] for pair in pairs]),
+        )
+
+    # ORDER BY and LIMIT
+
+    def _output_order(
+        self, query: tree.Query, outputs: list[Output], *, is_set: bool = False
+    ) -> tuple[SortTerm, ...]:
+        """The order of what has no FROM: only output columns can be named."""
+        terms = []
+        for item in query.order:
+            place = self._output_place(item.expression, outputs, is_set=is_set)
+            value = self.expressions.coercion.settled(outputs[place].value)
+            outputs[place] = replace(outputs[place], value=value)
+            check_sortable(value)
+            terms.append(SortTerm(place, item.descending, item.nulls_first))
+        return tuple(terms)
+
+    def _output_place(self, node: tree.Expression, outputs: list[Output], *, is_set: bool) -> int:
+        if isinstance(node, tree.Number) and node.text.isdigit():
+            return output_position(int(node.text), len(outputs), "ORDER BY", node.at)
+        if isinstance(node, tree.ColumnRef) and len(node.parts) == 1:
+            found = output_named(node.parts[0], outputs, "ORDER BY", node.at)
+            if found is not None:
+                return found
+            raise UndefinedColumn(f'column "{node.parts[0]}" does not exist', node.at)
+        if is_set:
+            raise FeatureNotSupported(
+                "invalid UNION/INTERSECT/EXCEPT ORDER BY clause",
+                node.at,
+                detail="Only result column names can be used, not expressions or functions.",
+            )
+        raise FeatureNotSupported.of("ORDER BY an expression behind VALUES", node.at)
+
+    def _limited(self, block: Block, query: tree.Query, scope: Scope) -> Block:
+        limit = self._count(query.limit, "LIMIT", scope)
+        offset = self._count(query.offset, "OFFSET", scope)
+        if query.with_ties:
+            if not query.order:
+                raise SyntaxFault("WITH TIES cannot be specified without ORDER BY clause", query.at)
+            if offset or block.distinct_on is not None:
+                raise FeatureNotSupported.of("WITH TIES with OFFSET or DISTINCT ON", query.at)
+        limited = replace(
+            block, limit=limit, offset=offset, with_ties=query.with_ties and limit is not None
+        )
+        return replace(limited, simple=_with_limits(limited))
+
+    def _count(self, node: tree.Expression | None, clause: str, scope: Scope) -> int | None:
+        if node is None:
+            return None
+        place = Place(Scope(scope.number), clause)
+        value = self.expressions.coercion.coerce(
+            self.expressions.bind(node, place), INT8, Context.ASSIGNMENT
+        )
+        if value.parameter is not None:
+            return None
+        scalar = None if value.known is None else value.known.scalar
+        if scalar is None:
+            raise FeatureNotSupported.of(f"{clause} of something that is not constant", value.at)
+        if not scalar.is_valid:
+            return None
+        count = int(scalar.as_py())
+        if count < 0:
+            sqlstate = "2201W" if clause == "LIMIT" else "2201X"
+            raise Rejected(sqlstate, f"{clause} must not be negative", value.at)
+        return min(count, _MOST_ROWS)
+
+    # Queries inside expressions
+
+    def _inner(self, query: tree.Query, place: Place) -> tuple[Block, tuple[Typed, ...]]:
+        """A query inside an expression, and the columns of ours that it names."""
+        scope = place.scope
+        before = len(scope.named_from_inside)
+        tables = self._tables.get(scope.number, {})
+        block = self.block(query, scope, tables)
+        return block, tuple(scope.named_from_inside[before:])
+
+    def scalar(self, query: tree.Query, place: Place, at: int) -> Typed:
+        block, named = self._inner(query, place)
+        if len(block.outputs) != 1:
+            raise SyntaxFault("subquery must return only one column", at)
+        [output] = block.outputs
+        sql = _of_group(f"({block.sql(ordered=block.is_limited)})", place, named)
+        return Typed(sql, output.value.type, at, named)
+
+    def exists(self, query: tree.Query, place: Place, at: int) -> Typed:
+        block, named = self._inner(query, place)
+        sql = f"(EXISTS ({block.sql(ordered=block.is_limited)}))"
+        return Typed(_of_group(sql, place, named), BOOL, at, named, nullable=False)
+
+    def membership(self, values: list[Typed], node: tree.In, place: Place) -> Typed:
+        assert isinstance(node.items, tree.Query)
+        block, named = self._inner(node.items, place)
+        if len(block.outputs) != len(values):
+            many = "few" if len(block.outputs) < len(values) else "many"
+            raise SyntaxFault(f"subquery has too {many} columns", node.at)
+        left, block = self._comparable(values, block, node.at)
+        if not place.is_conjunct:
+            return self._among(left, block, node, named, place)
+        one = ", ".join(key_sql(each) for each in left)
+        inside = block.sql(ordered=block.is_limited)
+        if any(key_sql(o.value) != o.value.sql for o in block.outputs):
+            inner = [replace(o.value, sql=f"q.c{n + 1}") for n, o in enumerate(block.outputs)]
+            inside = f"SELECT {', '.join(map(key_sql, inner))} FROM ({inside}) AS q"
+        negation = "NOT " if node.negated else ""
+        sql = f"(({one}) {negation}IN ({inside}))"
+        return Typed(sql, BOOL, node.at, (*left, *named))
+
+    def _among(
+        self,
+        left: list[Typed],
+        block: Block,
+        node: tree.In,
+        named: tuple[Typed, ...],
+        place: Place,
+    ) -> Typed:
+        """IN as a value, which may be null: Spark knows only whether it is true."""
+        columns = [replace(o.value, sql=f"q.c{n + 1}") for n, o in enumerate(block.outputs)]
+        pairs = zip(left, columns, strict=True)
+        equal = " AND ".join(f"({key_sql(one)} = {key_sql(other)})" for one, other in pairs)
+        names = ", ".join(f"c{n + 1}" for n in range(len(columns)))
+        source = f"SELECT 1 FROM ({block.sql(ordered=block.is_limited)}) AS q({names}) WHERE"
+        first, last = ("FALSE", "TRUE") if node.negated else ("TRUE", "FALSE")
+        sql = (
+            f"(CASE WHEN EXISTS ({source} {equal}) THEN {first}"
+            f" WHEN EXISTS ({source} ({equal}) IS NULL) THEN NULL ELSE {last} END)"
+        )
+        return Typed(_of_group(sql, place, (*left, *named)), BOOL, node.at, (*left, *named))
+
+    def _comparable(self, values: list[Typed], block: Block, at: int) -> tuple[list[Typed], Block]:
+        """Values and columns in the types in which `=` compares them."""
+        left, right = [], []
+        for value, output in zip(values, block.outputs, strict=True):
+            equal = self.expressions.operators.apply("=", (value, output.value), at)
+            if equal.parts[0].type.oid == equal.parts[1].type.oid:
+                one, other = equal.parts
+            else:
+                [one, other], _ = self.expressions.coercion.unified(list(equal.parts), "IN")
+            left.append(one)
+            right.append(other)
+        return left, block.with_values(right)
+
+    def quantified(self, left: Typed, node: tree.Quantified, place: Place) -> Typed:
+        assert isinstance(node.right, tree.Query)
+        if node.operator in ("=", "<>") and node.is_all == (node.operator == "<>"):
+            same = tree.In(node.left, node.right, node.is_all, node.at)
+            values = list(left.parts) if left.role is Role.ROW else [left]
+            return self.membership(values, same, place)
+        block, named = self._inner(node.right, place)
+        if left.role is Role.ROW or len(block.outputs) != 1:
+            raise SyntaxFault("subquery has too many columns", node.at)
+        column = replace(block.outputs[0].value, sql="q.c1", column=None, known=None)
+        compared = self._predicates.compared(node.operator, left, column, node.at)
+        if compared.type.oid != BOOL.oid:
+            what = "op ANY/ALL (array) requires operator to yield boolean"
+            raise DatatypeMismatch(what, node.at)
+        source = f"SELECT 1 FROM ({block.sql(ordered=block.is_limited)}) AS q(c1) WHERE"
+        decided = f"NOT {compared.sql}" if node.is_all else compared.sql
+        first, last = ("FALSE", "TRUE") if node.is_all else ("TRUE", "FALSE")
+        sql = (
+            f"(CASE WHEN EXISTS ({source} {decided}) THEN {first}"
+            f" WHEN EXISTS ({source} {compared.sql} IS NULL) THEN NULL ELSE {last} END)"
+        )
+        own = tuple(part for part in compared.parts if not part.sql.startswith("q."))
+        return Typed(_of_group(sql, place, (*own, *named)), BOOL, node.at, (*own, *named))
+
+    def array(self, query: tree.Query, place: Place, at: int) -> Typed:
+        if query.order:
+            raise FeatureNotSupported.of("ORDER BY in an ARRAY subquery", at)
+        block, named = self._inner(query, place)
+        if len(block.outputs) != 1:
+            raise SyntaxFault("subquery must return only one column", at)
+        declared = block.outputs[0].value.type
+        if is_array(declared):
+            raise FeatureNotSupported.of("an array of more than one dimension", at)
+        if name_of(declared) == "json":
+            raise UndefinedFunction("could not identify an equality operator for type json", at)
+        gathered = "ARRAY_SORT(COLLECT_LIST(NAMED_STRUCT('v', q.c1)))"
+        sql = f"(SELECT TRANSFORM({gathered}, e -> e.v) FROM ({block.sql()}) AS q(c1))"
+        return Typed(sql, array_of(declared), at, named, nullable=False)
+
+
+def _of_group(sql: str, place: Place, named: tuple[Typed, ...]) -> str:
+    """A subquery that depends on what is grouped by: Spark wants it inside an aggregate.
+
+    It has the same value for all rows of a group, so any of them will do.
+    """
+    depends = any(part.column is not None for value in named for part in value.walk())
+    has_aggregate = any(part.role is Role.AGGREGATE for value in named for part in value.walk())
+    if place.is_grouped and depends and not has_aggregate:
+        return f"ANY_VALUE({sql})"
+    return sql
+
+
+def _with_names(columns: Sequence[BoundColumn], table: tree.CommonTable) -> tuple[BoundColumn, ...]:
+    if len(table.columns) > len(columns):
+        raise InvalidColumnReference(
+            f'WITH query "{table.name}" has {len(columns)} columns available but'
+            f" {len(table.columns)} columns specified",
+            table.at,
+        )
+    names = [*table.columns, *(c.name for c in columns[len(table.columns) :])]
+    return tuple(
+        replace(column, name=name, table_oid=0, column_number=0)
+        for column, name in zip(columns, names, strict=True)
+    )
+
+
+def _refers_to_itself(with_: tree.With) -> bool:
+    """Whether a query of WITH RECURSIVE names itself or a later one."""
+    for place, table in enumerate(with_.tables):
+        later = {each.name for each in with_.tables[place:]}
+        if later & _names_in(table.query):
+            return True
+    return False
+
+
+def _names_in(node: object) -> set[str]:
+    """All names of relations in a tree."""
+    if isinstance(node, tree.Table):
+        return {node.name[0]} if len(node.name) == 1 else set()
+    if isinstance(node, tuple):
+        return {name for each in node for name in _names_in(each)}
+    if is_dataclass(node):
+        return {name for each in fields(node) for name in _names_in(getattr(node, each.name))}
+    return set()
+
+
+def _with_limits(block: Block) -> SimpleQuery | None:
+    simple = block.simple
+    if simple is None or (simple.count_star and block.is_limited) or block.with_ties:
+        return None
+    if not block.is_limited:
+        return simple
+    ties = tuple((name, False, True) for name in simple.columns)
+    return replace(
+        simple, order=(*simple.order, *ties), limit=block.limit, offset=block.offset or None
+    )

@@ -1,0 +1,144 @@
+"""Names in scope: the columns of FROM, and those of the queries around it.
+
+A name without a relation in front means a column that exactly one relation in FROM has; if none has
+it, one of the query around. Columns that USING or NATURAL has merged are one under that name, and
+stay two under the names of their relations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from waterclock.sql.binding.errors import (
+    AmbiguousColumn,
+    DuplicateAlias,
+    UndefinedColumn,
+    UndefinedRelation,
+)
+from waterclock.sql.binding.typed import Column, Typed
+from waterclock.sql.errors import FeatureNotSupported
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A relation in FROM. `parts` is the whole name, if it is known by that too."""
+
+    name: str | None
+    columns: tuple[Column, ...]
+    parts: tuple[str, ...] = ()
+
+    def is_called(self, parts: Sequence[str]) -> bool:
+        if len(parts) == 1:
+            return self.name == parts[0]
+        return bool(self.parts) and self.parts[-len(parts) :] == tuple(parts)
+
+
+@dataclass(slots=True)
+class Scope:
+    """What can be named in one query. `outer` is the scope of the query around it."""
+
+    number: int
+    outer: Scope | None = None
+    relations: list[Relation] = field(default_factory=list)
+    visible: list[Column] = field(default_factory=list)
+    """The columns that `*` stands for, and that can be named alone."""
+    named_from_inside: list[Typed] = field(default_factory=list)
+    """Columns of this query, or of those around it, that queries inside it have named."""
+
+    def add(self, relation: Relation, at: int) -> None:
+        if relation.name is not None and any(r.name == relation.name for r in self.relations):
+            raise DuplicateAlias(f'table name "{relation.name}" specified more than once', at)
+        self.relations.append(relation)
+
+    def column(self, parts: tuple[str, ...], at: int) -> Typed:
+        """The column of that name; raises what is wrong with the name."""
+        found = self._found(parts, at)
+        if found is not None:
+            return found
+        raise self._unknown(parts, at)
+
+    def try_column(self, name: str, at: int) -> Typed | None:
+        """The column of this query alone that has the name, if there is one."""
+        found = self._named([each for each in self.visible if each.name == name], name, at)
+        return None if found is None else _reference(found, at)
+
+    def _found(self, parts: tuple[str, ...], at: int) -> Typed | None:
+        scope: Scope | None = self
+        while scope is not None:
+            column = scope._own(parts, at)
+            if column is not None:
+                reference = _reference(column, at)
+                self._tell_outer([reference])
+                return reference
+            scope = scope.outer
+        return None
+
+    def _tell_outer(self, references: list[Typed]) -> None:
+        """Let the queries around know which of their columns were named in here."""
+        scope = self.outer
+        while scope is not None:
+            known = {self.number}
+            scope.named_from_inside += [
+                each for each in references if each.column and each.column.scope not in known
+            ]
+            scope = scope.outer
+
+    def _own(self, parts: tuple[str, ...], at: int) -> Column | None:
+        *qualifier, name = parts
+        if not qualifier:
+            return self._named([each for each in self.visible if each.name == name], name, at)
+        relation = self.relation(qualifier)
+        if relation is None:
+            return None
+        columns = [each for each in relation.columns if each.name == name]
+        if not columns:
+            shown = ".".join((*qualifier[-1:], name))
+            raise UndefinedColumn(f"column {shown} does not exist", at)
+        return self._named(columns, name, at)
+
+    @staticmethod
+    def _named(columns: Sequence[Column], name: str, at: int) -> Column | None:
+        if len(columns) > 1:
+            raise AmbiguousColumn(f'column reference "{name}" is ambiguous', at)
+        return columns[0] if columns else None
+
+    def relation(self, parts: Sequence[str]) -> Relation | None:
+        """The relation of this query alone that has the name."""
+        for relation in self.relations:
+            if relation.is_called(parts):
+                return relation
+        return None
+
+    def starred(self, parts: tuple[str, ...], at: int) -> list[Typed]:
+        """What `*` or `t.*` stands for."""
+        if not parts:
+            return [_reference(each, at) for each in self.visible]
+        scope: Scope | None = self
+        while scope is not None:
+            relation = scope.relation(parts)
+            if relation is not None:
+                references = [_reference(each, at) for each in relation.columns]
+                self._tell_outer(references)
+                return references
+            scope = scope.outer
+        raise _missing(parts[-1], at)
+
+    def _unknown(self, parts: tuple[str, ...], at: int) -> Exception:
+        *qualifier, name = parts
+        if qualifier:
+            return _missing(qualifier[-1], at)
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.relation(parts) is not None:
+                return FeatureNotSupported.of(f'the whole row of "{name}" as a value', at)
+            scope = scope.outer
+        return UndefinedColumn(f'column "{name}" does not exist', at)
+
+
+def _reference(column: Column, at: int) -> Typed:
+    return Typed(column.sql, column.type, at, nullable=column.nullable, column=column)
+
+
+def _missing(name: str, at: int) -> Exception:
+    return UndefinedRelation(f'missing FROM-clause entry for table "{name}"', at)

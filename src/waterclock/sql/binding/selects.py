@@ -1,0 +1,318 @@
+"""SELECT: one block of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from waterclock.model.ids import GlobalId
+from waterclock.sql.binding.api import Comparison, SimpleQuery
+from waterclock.sql.binding.blocks import Block, Output, SortTerm, Writer
+from waterclock.sql.binding.context import Place
+from waterclock.sql.binding.errors import AmbiguousColumn, InvalidColumnReference
+from waterclock.sql.binding.grouping import (
+    Grouping,
+    Groups,
+    check_grouped,
+    has_aggregate,
+)
+from waterclock.sql.binding.naming import output_name
+from waterclock.sql.binding.ordering import check_groupable, check_sortable
+from waterclock.sql.binding.scope import Scope
+from waterclock.sql.binding.sources import Sources
+from waterclock.sql.binding.typed import Role, Typed
+from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
+from waterclock.sql.query import tree
+
+if TYPE_CHECKING:
+    from waterclock.sql.binding.queries import CommonTables, Queries
+
+_NO_GROUPS = Groups((), None, False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Clauses:
+    """What stands behind the select list."""
+
+    source: str
+    where: Typed | None
+    groups: Groups | None
+    having: Typed | None
+
+
+class Selects:
+    """Binds SELECT."""
+
+    def __init__(self, queries: Queries) -> None:
+        self._queries = queries
+        self._expressions = queries.expressions
+        self._sources = Sources(queries)
+        self._grouping = Grouping(queries.expressions)
+
+    def bind(
+        self, select: tree.Select, query: tree.Query, scope: Scope, tables: CommonTables
+    ) -> Block:
+        """The block of a SELECT with the ORDER BY of its query."""
+        source = self._sources.bind(select.sources, scope, tables)
+        plain = Place(scope, "WHERE", windows=dict(select.windows))
+        where = None
+        if select.where is not None:
+            deciding = replace(plain, is_conjunct=True)
+            where = self._expressions.condition(select.where, deciding, "WHERE")
+        items, source = self._without_sets(select, source, scope, tables)
+        plain = replace(plain, is_grouped=select.group_by is not None)
+        shown = replace(plain, clause="SELECT", allows_aggregates=True, allows_windows=True)
+        outputs = self._outputs(items, shown)
+        groups = None
+        if select.group_by is not None:
+            keys = replace(plain.of("GROUP BY"), is_grouped=False)
+            groups = self._grouping.bind(select, outputs, keys)
+        having = None
+        if select.having is not None:
+            place = replace(plain, clause="HAVING", allows_aggregates=True)
+            having = self._expressions.condition(select.having, place, "HAVING")
+        order = self._order(query.order, outputs, replace(shown, clause="ORDER BY"))
+        distinct_on = self._distinct_on(select, outputs, shown)
+        order = self._for_distinct(select, outputs, order, distinct_on, query)
+        values = [each.value for each in outputs]
+        hidden = [term.key for term in order if isinstance(term.key, Typed)]
+        everything = [*values, *hidden, *(distinct_on or ()), *([having] if having else [])]
+        if groups is None and (having is not None or has_aggregate(everything)):
+            groups = _NO_GROUPS
+        if groups is not None:
+            check_grouped(everything, groups, scope.number)
+            if groups.has_sets:
+                outputs = [replace(o, value=replace(o.value, nullable=True)) for o in outputs]
+        clauses = _Clauses(source, where, groups, having)
+        is_distinct = select.distinct_on == ()
+        block = Block(tuple(outputs), _writer(clauses, is_distinct), tuple(order), distinct_on)
+        return replace(block, simple=self._simple(select, block, clauses, scope))
+
+    # The select list
+
+    def _outputs(self, items: Sequence[tree.SelectItem], place: Place) -> list[Output]:
+        outputs: list[Output] = []
+        for item in items:
+            if isinstance(item.expression, tree.Star):
+                if not place.scope.relations and not item.expression.parts:
+                    raise SyntaxFault(
+                        "SELECT * with no tables specified is not valid", item.expression.at
+                    )
+                found = place.scope.starred(item.expression.parts, item.expression.at)
+                outputs += [Output(_column_name(each), each) for each in found]
+                continue
+            value = self._expressions.bind(item.expression, place)
+            if value.role is Role.ROW:
+                raise FeatureNotSupported.of("a row as a value", value.at)
+            name = item.label if item.label is not None else output_name(item.expression)
+            outputs.append(Output(name, value))
+        return outputs
+
+    def _without_sets(
+        self, select: tree.Select, source: str, scope: Scope, tables: CommonTables
+    ) -> tuple[list[tree.SelectItem], str]:
+        """The items, with a call that gives rows moved into FROM, where it means the same."""
+        calling = self._expressions.calling
+        places = [
+            n for n, item in enumerate(select.items) if calling.is_set_returning(item.expression)
+        ]
+        if not places:
+            return list(select.items), source
+        if len(places) > 1 or select.group_by is not None or select.having is not None:
+            raise FeatureNotSupported.of(
+                "more than one set-returning function, or one beside GROUP BY, in SELECT",
+                select.items[places[0]].at,
+            )
+        [place] = places
+        items = list(select.items)
+        item = items[place]
+        assert isinstance(item.expression, tree.Call)
+        name = f"\x00{place}"  # a name that nobody can write
+        table = tree.FunctionTable(
+            (item.expression,), False, tree.Alias(name, (name,), item.at), item.at
+        )
+        visible = list(scope.visible)
+        joined = self._sources.bind([table], scope, tables)
+        scope.visible[:] = visible  # `*` does not show it
+        label = item.label or item.expression.name[-1]
+        items[place] = tree.SelectItem(tree.ColumnRef((name, name), item.at), label, item.at)
+        return items, f"{source}, {joined}" if source else joined
+
+    # ORDER BY and DISTINCT
+
+    def _order(
+        self, items: Sequence[tree.SortItem], outputs: list[Output], place: Place
+    ) -> list[SortTerm]:
+        terms = []
+        for item in items:
+            key = self._sort_key(item.expression, outputs, place)
+            value = outputs[key].value if isinstance(key, int) else key
+            value = self._expressions.coercion.settled(value)
+            if isinstance(key, int):
+                outputs[key] = replace(outputs[key], value=value)
+            check_sortable(value)
+            terms.append(
+                SortTerm(key if isinstance(key, int) else value, item.descending, item.nulls_first)
+            )
+        return terms
+
+    def _sort_key(self, node: tree.Expression, outputs: list[Output], place: Place) -> int | Typed:
+        """The place of an output column, by number, by name or by being the same; or a value."""
+        if isinstance(node, tree.Number) and node.text.isdigit():
+            return output_position(int(node.text), len(outputs), "ORDER BY", node.at)
+        if isinstance(node, tree.ColumnRef) and len(node.parts) == 1:
+            named = output_named(node.parts[0], outputs, "ORDER BY", node.at)
+            if named is not None:
+                return named
+        value = self._expressions.value(node, place)
+        for number, output in enumerate(outputs):
+            if output.value.sql == value.sql and not output.value.is_unknown:
+                return number
+        return value
+
+    def _distinct_on(
+        self, select: tree.Select, outputs: list[Output], place: Place
+    ) -> tuple[Typed, ...] | None:
+        if select.distinct_on is None:
+            return None
+        if not select.distinct_on:
+            for number, output in enumerate(outputs):
+                value = self._expressions.coercion.settled(output.value)
+                check_groupable(value)
+                outputs[number] = replace(output, value=value)
+            return None
+        keys = []
+        for node in select.distinct_on:
+            found = self._sort_key(node, outputs, replace(place, clause="DISTINCT ON"))
+            value = outputs[found].value if isinstance(found, int) else found
+            value = self._expressions.coercion.settled(value)
+            check_groupable(value)
+            keys.append(value.at_position(node.at))
+        return tuple(keys)
+
+    def _for_distinct(
+        self,
+        select: tree.Select,
+        outputs: list[Output],
+        order: list[SortTerm],
+        distinct_on: tuple[Typed, ...] | None,
+        query: tree.Query,
+    ) -> list[SortTerm]:
+        """Check what DISTINCT asks of ORDER BY."""
+        if select.distinct_on == ():
+            for term, item in zip(order, query.order, strict=True):
+                if isinstance(term.key, Typed):
+                    raise InvalidColumnReference(
+                        "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
+                        item.expression.at,
+                    )
+        if distinct_on is not None and order:
+            wanted = {key.sql for key in distinct_on}
+            for term in order[: len(wanted)]:
+                value = outputs[term.key].value if isinstance(term.key, int) else term.key
+                if value.sql not in wanted:
+                    raise InvalidColumnReference(
+                        "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",
+                        distinct_on[0].at,
+                    )
+        return order
+
+    # Queries that need no engine
+
+    def _simple(
+        self, select: tree.Select, block: Block, clauses: _Clauses, scope: Scope
+    ) -> SimpleQuery | None:
+        """The block as one that only picks rows, if it is; without its limits."""
+        if select.distinct_on is not None or len(scope.relations) != 1 or select.having is not None:
+            return None
+        reads = list(self._queries.statement.reads)
+        tests = () if clauses.where is None else clauses.where.test
+        columns = scope.relations[0].columns
+        if tests is None or not columns or not all(column.is_plain for column in columns):
+            return None
+        if scope.outer is not None or len(reads) != 1:
+            return None
+        real = self._real_names(select, scope)
+        if real is None:
+            return None
+        conditions = tuple(replace(each, column=real[each.column]) for each in tests)
+        if clauses.groups is not None:
+            return _counted(select, block, clauses.groups, conditions, reads[0])
+        values = [output.value for output in block.outputs]
+        if not values or not all(v.column is not None and v.column.is_plain for v in values):
+            return None
+        shown = tuple(real[v.column.name] for v in values if v.column is not None)
+        order = []
+        for term in block.order:
+            value = values[term.key] if isinstance(term.key, int) else term.key
+            if value.column is None or not value.column.is_plain:
+                return None
+            first = term.descending if term.nulls_first is None else term.nulls_first
+            order.append((real[value.column.name], term.descending, first))
+        return SimpleQuery(reads[0], shown, False, conditions, tuple(order))
+
+    def _real_names(self, select: tree.Select, scope: Scope) -> dict[str, str] | None:
+        """The names that the collection itself has for the columns in scope."""
+        [item] = select.sources if len(select.sources) == 1 else [None]
+        if not isinstance(item, tree.Table):
+            return None
+        relation = self._queries.statement.resolver.relation(item.name, item.at)
+        columns = scope.relations[0].columns
+        if len({column.name for column in columns}) < len(columns):
+            return None
+        return {
+            column.name: real.name for column, real in zip(columns, relation.columns, strict=True)
+        }
+
+
+def _counted(
+    select: tree.Select,
+    block: Block,
+    groups: Groups,
+    conditions: tuple[Comparison, ...],
+    source: GlobalId,
+) -> SimpleQuery | None:
+    """`SELECT count(*)`, and nothing else."""
+    if groups.keys or groups.sql is not None or len(select.items) != 1 or block.order:
+        return None
+    match select.items[0].expression:
+        case tree.Call(name=("count",), is_star=True, filter=None, over=None):
+            return SimpleQuery(source, (), True, conditions)
+    return None
+
+
+def _column_name(value: Typed) -> str:
+    assert value.column is not None
+    return value.column.name
+
+
+def output_position(number: int, count: int, clause: str, at: int) -> int:
+    """The place of the output column of that number, from 0."""
+    if not 1 <= number <= count:
+        raise InvalidColumnReference(f"{clause} position {number} is not in select list", at)
+    return number - 1
+
+
+def output_named(name: str, outputs: Sequence[Output], clause: str, at: int) -> int | None:
+    """The place of the output column of that name, if there is one."""
+    found = [n for n, output in enumerate(outputs) if output.name == name]
+    if len({outputs[n].value.sql for n in found}) > 1:
+        raise AmbiguousColumn(f'{clause} "{name}" is ambiguous', at)
+    return found[0] if found else None
+
+
+def _writer(clauses: _Clauses, is_distinct: bool) -> Writer:
+    def write(columns: Sequence[str]) -> str:
+        pieces = ["SELECT DISTINCT" if is_distinct else "SELECT", ", ".join(columns)]
+        if clauses.source:
+            pieces.append(f"FROM {clauses.source}")
+        if clauses.where is not None:
+            pieces.append(f"WHERE {clauses.where.sql}")
+        if clauses.groups is not None and clauses.groups.sql is not None:
+            pieces.append(f"GROUP BY {clauses.groups.sql}")
+        if clauses.having is not None:
+            pieces.append(f"HAVING {clauses.having.sql}")
+        return " ".join(pieces)
+
+    return write

@@ -1,0 +1,112 @@
+"""Queries that only pick rows of one collection, recognised.
+
+Such a query is answered from an index or from the collection's rows, without the engine. It must
+give the same rows in the same order, so only what is compared alike by both is let through: no
+floating-point numbers, which have NaN; no constants that the column's own type does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+import pyarrow as pa
+
+from waterclock.model.pg_types import column_type
+from waterclock.persist.rows import arrow_type
+from waterclock.sql.binding.api import Comparison
+from waterclock.sql.binding.typed import Typed
+from waterclock.sql.dialect.types import name_of
+
+_ALIKE = frozenset(
+    [
+        *("bool", "int2", "int4", "int8", "oid", "mz_timestamp", "text", "varchar", "name"),
+        *("numeric", "uint8", "date", "time", "timestamp", "timestamptz", "uuid", "bytea"),
+    ]
+)
+_INTEGERS = frozenset({"int2", "int4", "int8"})
+_FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def column_test(operator: str, left: Typed, right: Typed) -> tuple[Comparison, ...] | None:
+    """What a comparison asks of a column, if one side is a column and the other a constant."""
+    if operator not in _FLIPPED:
+        return None
+    if left.column is None:
+        left, right, operator = right, left, _FLIPPED[operator]
+    if not _is_testable(left):
+        return None
+    assert left.column is not None
+    value = _held(right, left)
+    if value is None:
+        return None
+    return (Comparison(left.column.name, operator, (value,)),)
+
+
+def membership_test(
+    value: Typed, converted: Typed, others: Sequence[Typed]
+) -> tuple[Comparison, ...] | None:
+    """What `column IN (constants)` asks. A null among them can only make a false one unknown."""
+    if not _is_testable(value) or converted.column is None:
+        return None
+    assert value.column is not None
+    values = []
+    for each in others:
+        if each.known is not None and each.known.is_null:
+            continue
+        held = _held(each, value)
+        if held is None:
+            return None
+        values.append(held)
+    return (Comparison(value.column.name, "in", tuple(values)),)
+
+
+def array_test(left: Typed, converted: Typed, right: Typed) -> tuple[Comparison, ...] | None:
+    """What `column = ANY (constant array)` asks."""
+    scalar = None if right.known is None else right.known.scalar
+    if not _is_testable(left) or converted.column is None or scalar is None:
+        return None
+    assert left.column is not None
+    if not scalar.is_valid:
+        return None
+    held = arrow_type(column_type(left.type))
+    if scalar.type != pa.list_(held) and not pa.types.is_list(scalar.type):
+        return None
+    if scalar.type.value_type != held:
+        return None
+    values = tuple(each for each in scalar.as_py() if each is not None)
+    return (Comparison(left.column.name, "in", values),)
+
+
+def null_test(value: Typed, *, negated: bool) -> tuple[Comparison, ...] | None:
+    if value.column is None or not value.column.is_plain:
+        return None
+    return (Comparison(value.column.name, "is not null" if negated else "is null"),)
+
+
+def _is_testable(value: Typed) -> bool:
+    column = value.column
+    return column is not None and column.is_plain and name_of(column.type) in _ALIKE
+
+
+def _held(constant: Typed, column: Typed) -> object | None:
+    """The constant as a Python value of the column's type; None if it is not one."""
+    scalar = None if constant.known is None else constant.known.scalar
+    if scalar is None or not scalar.is_valid:
+        return None
+    have, want = name_of(constant.type), name_of(column.type)
+    texts = ("text", "varchar", "name")
+    if have != want and not (
+        (have in _INTEGERS and want in _INTEGERS) or (have in texts and want in texts)
+    ):
+        return None
+    value: object = scalar.as_py()
+    target = arrow_type(column_type(column.type))
+    try:
+        held = pa.scalar(value, target)
+    except (pa.ArrowInvalid, OverflowError, pa.ArrowTypeError):
+        return None
+    if isinstance(value, Decimal) and held.as_py() != value:
+        return None
+    result: object = held.as_py()
+    return result

@@ -1,0 +1,357 @@
+"""FROM: relations, queries and functions, and joins of them.
+
+Every relation gets an alias of its own, and its columns are renamed `c1`, `c2` and so on in the
+order they have. So no name of a user's reaches Spark, and none is looked up twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, assert_never
+
+from waterclock.errors import WaterclockError
+from waterclock.model.ids import GlobalId
+from waterclock.model.pg_types import INT8, PgType
+from waterclock.sql.binding.api import BoundColumn, BoundRelation
+from waterclock.sql.binding.context import Place
+from waterclock.sql.binding.errors import (
+    AmbiguousColumn,
+    DuplicateColumnName,
+    InvalidColumnReference,
+    UndefinedColumn,
+    located,
+)
+from waterclock.sql.binding.scope import Relation, Scope
+from waterclock.sql.binding.typed import Column, Typed, operand
+from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
+from waterclock.sql.functions.registry import Kind
+from waterclock.sql.query import tree
+
+if TYPE_CHECKING:
+    from waterclock.sql.binding.queries import CommonTables, Queries
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A part of FROM: its SQL, its relations, and the columns that can be named alone."""
+
+    sql: str
+    relations: tuple[Relation, ...]
+    visible: tuple[Column, ...]
+
+
+class Sources:
+    """Binds FROM clauses."""
+
+    def __init__(self, queries: Queries) -> None:
+        self._queries = queries
+        self._statement = queries.statement
+        self._expressions = queries.expressions
+
+    def bind(self, items: Sequence[tree.FromItem], scope: Scope, tables: CommonTables) -> str:
+        """Put the relations in scope; the SQL behind FROM."""
+        texts = []
+        for item in items:
+            source = self._source(item, scope, tables)
+            for relation in source.relations:
+                scope.add(relation, item.at)
+            scope.visible += source.visible
+            texts.append(source.sql)
+        return ", ".join(texts)
+
+    def _source(self, item: tree.FromItem, scope: Scope, tables: CommonTables) -> Source:
+        match item:
+            case tree.Table():
+                return self._table(item, scope, tables)
+            case tree.Derived():
+                return self._derived(item, scope, tables)
+            case tree.FunctionTable():
+                return self._function(item, scope)
+            case tree.Join():
+                return self._join(item, scope, tables)
+            case _:
+                assert_never(item)
+
+    # Relations
+
+    def _table(self, item: tree.Table, scope: Scope, tables: CommonTables) -> Source:
+        common = tables.get(item.name[0]) if len(item.name) == 1 else None
+        if common is not None:
+            sql, columns = common.sql, common.columns
+            return self._named(f"({sql})", columns, item.name, item.alias, scope)
+        try:
+            relation = self._statement.resolver.relation(item.name, item.at)
+        except WaterclockError as error:
+            raise located(error, item.at) from None
+        if isinstance(relation.source, GlobalId):
+            self._statement.reads[relation.source] = None
+            sql = f"`{relation.source}`"
+        else:
+            self._take_over(relation)
+            sql = f"({relation.source.sql})"
+        columns = tuple(
+            replace(column, table_oid=relation.oid, column_number=number)
+            for number, column in enumerate(relation.columns, start=1)
+        )
+        is_plain = isinstance(relation.source, GlobalId)
+        return self._named(sql, columns, item.name, item.alias, scope, is_plain=is_plain)
+
+    def _take_over(self, relation: BoundRelation) -> None:
+        """What is true of an inlined view is true of the query."""
+        inner = relation.source
+        assert not isinstance(inner, GlobalId)
+        self._statement.reads |= dict.fromkeys(inner.reads)
+        self._statement.uses_now |= inner.uses_now
+        self._statement.uses_mz_now |= inner.uses_mz_now
+        self._statement.nondeterministic |= dict.fromkeys(inner.nondeterministic)
+
+    def _derived(self, item: tree.Derived, scope: Scope, tables: CommonTables) -> Source:
+        outer = scope if item.is_lateral else scope.outer
+        block = self._queries.block(item.query, outer, tables)
+        if item.alias is None:
+            raise SyntaxFault(
+                "subquery in FROM must have an alias",
+                item.at,
+                hint="For example, FROM (SELECT ...) [AS] foo.",
+            )
+        lateral = "LATERAL " if item.is_lateral else ""
+        columns = block.columns()
+        name = (item.alias.name,)
+        return self._named(f"{lateral}({block.sql()})", columns, name, item.alias, scope)
+
+    def _named(
+        self,
+        sql: str,
+        columns: Sequence[BoundColumn],
+        name: tuple[str, ...],
+        alias: tree.Alias | None,
+        scope: Scope,
+        *,
+        is_plain: bool = False,
+    ) -> Source:
+        """A relation under its name or alias."""
+        names = _renamed([column.name for column in columns], alias, name[-1])
+        known_as = name[-1] if alias is None else alias.name
+        engine_name = self._statement.alias()
+        made = tuple(
+            Column(
+                names[place],
+                f"{engine_name}.c{place + 1}",
+                column.type,
+                scope.number,
+                column.nullable,
+                known_as,
+                column.table_oid,
+                column.column_number,
+                place,
+                is_plain,
+            )
+            for place, column in enumerate(columns)
+        )
+        inner = ", ".join(f"c{place + 1}" for place in range(len(made)))
+        text = f"{sql} AS {engine_name}" + (f"({inner})" if made else "")
+        relation = Relation(known_as, made, name if alias is None else ())
+        return Source(text, (relation,), made)
+
+    # Functions
+
+    def _function(self, item: tree.FunctionTable, scope: Scope) -> Source:
+        [node] = item.calls
+        if not isinstance(node, tree.Call):
+            raise FeatureNotSupported.of("this expression in FROM", item.at)
+        place = Place(scope, "functions in FROM")
+        candidate, values = self._expressions.calling.set_returning(node, place)
+        name = node.name[-1]
+        if candidate.function.kind is not Kind.SET:
+            return self._single(item, node, name, scope)
+        converted, use = self._expressions.operators.use(candidate, values, node.at)
+        del converted
+        array = self._expressions.operators.filled(candidate.function, use, node.at)
+        fields = candidate.function.columns or ((self._column_name(item, name), use.result),)
+        return self._exploded(array, fields, bool(candidate.function.columns), item, name, scope)
+
+    def _column_name(self, item: tree.FunctionTable, name: str) -> str:
+        """A function's only column is called as the function is, or as its alias."""
+        return name if item.alias is None else item.alias.name
+
+    def _single(self, item: tree.FunctionTable, node: tree.Call, name: str, scope: Scope) -> Source:
+        """An ordinary function in FROM: one row of its value."""
+        value = self._expressions.value(node, Place(scope, "functions in FROM"))
+        fields = ((self._column_name(item, name), value.type),)
+        return self._exploded(f"ARRAY({value.sql})", fields, False, item, name, scope)
+
+    def _exploded(
+        self,
+        array: str,
+        fields: Sequence[tuple[str, PgType]],
+        is_struct: bool,
+        item: tree.FunctionTable,
+        name: str,
+        scope: Scope,
+    ) -> Source:
+        columns = [BoundColumn(field, declared) for field, declared in fields]
+        shown = ["f.col"]
+        if is_struct:
+            shown = [f"f.col.{field}" for field, _ in fields]
+        if item.with_ordinality:
+            columns.append(BoundColumn("ordinality", INT8, nullable=False))
+            shown.append("CAST(f.pos + 1 AS BIGINT)")
+        inner = f"SELECT POSEXPLODE({array}) AS (pos, col)"
+        sql = f"LATERAL (SELECT {', '.join(shown)} FROM ({inner}) AS f)"
+        return self._named(sql, columns, (name,), item.alias, scope)
+
+    # Joins
+
+    def _join(self, item: tree.Join, scope: Scope, tables: CommonTables) -> Source:
+        left = self._source(item.left, scope, tables)
+        # What stands on the left can be named by a LATERAL on the right, and by ON.
+        inner = Scope(scope.number, scope.outer, named_from_inside=scope.named_from_inside)
+        inner.relations = [*scope.relations]
+        inner.visible = [*scope.visible]
+        for relation in left.relations:
+            inner.add(relation, item.at)
+        inner.visible += left.visible
+        right = self._source(item.right, inner, tables)
+        for relation in right.relations:
+            inner.add(relation, item.at)
+        inner.visible += right.visible
+        left, right = _with_nulls(item.kind, left, right)
+        shared = self._shared(item, left, right)
+        if shared is not None:
+            return self._merged(item, left, right, shared)
+        joined = Scope(scope.number, scope.outer, named_from_inside=scope.named_from_inside)
+        joined.relations = [*left.relations, *right.relations]
+        joined.visible = [*left.visible, *right.visible]
+        on = ""
+        if item.on is not None:
+            condition = self._expressions.condition(
+                item.on, Place(joined, "JOIN conditions"), "JOIN/ON"
+            )
+            on = f" ON {condition.sql}"
+        sql = f"({left.sql} {item.kind.value} JOIN {right.sql}{on})"
+        return Source(
+            sql,
+            (*left.relations, *right.relations),
+            (*left.visible, *right.visible),
+        )
+
+    def _shared(
+        self, item: tree.Join, left: Source, right: Source
+    ) -> list[tuple[Column, Column]] | None:
+        """The pairs of columns that USING or NATURAL joins by; None without either."""
+        if item.is_natural:
+            names = [
+                (column.name, item.at)
+                for column in left.visible
+                if any(other.name == column.name for other in right.visible)
+            ]
+        elif item.using is not None:
+            names = list(item.using)
+        else:
+            return None
+        seen: set[str] = set()
+        pairs = []
+        for name, at in names:
+            if name in seen:
+                what = f'column name "{name}" appears more than once in USING clause'
+                raise DuplicateColumnName(what, at)
+            seen.add(name)
+            pairs.append((_only(left, name, "left", at), _only(right, name, "right", at)))
+        return pairs
+
+    def _merged(
+        self, item: tree.Join, left: Source, right: Source, pairs: list[tuple[Column, Column]]
+    ) -> Source:
+        coercion = self._expressions.coercion
+        conditions: list[str] = []
+        merged: list[Column] = []
+        for one, other in pairs:
+            values = (_value(one, item.at), _value(other, item.at))
+            equal = self._expressions.operators.apply("=", values, item.at)
+            conditions.append(equal.sql)
+            both, declared = coercion.unified(list(values), "JOIN/USING")
+            merged.append(_merged_column(item.kind, one, other, both, declared))
+        taken = {id(column) for pair in pairs for column in pair}
+        rest = [c for c in (*left.visible, *right.visible) if id(c) not in taken]
+        relations = (*left.relations, *right.relations)
+        if item.alias is not None:
+            relations = (*relations, Relation(item.alias.name, tuple(merged)))
+        kind = item.kind.value
+        on = f" ON {' AND '.join(conditions)}" if conditions else ""
+        if not conditions and kind == "INNER":
+            kind = "CROSS"
+        elif not conditions:
+            on = " ON TRUE"
+        sql = f"({left.sql} {kind} JOIN {right.sql}{on})"
+        return Source(sql, relations, (*merged, *rest))
+
+
+def _renamed(names: list[str], alias: tree.Alias | None, relation: str) -> list[str]:
+    if alias is None or not alias.columns:
+        return names
+    if len(alias.columns) > len(names):
+        raise InvalidColumnReference(
+            f'table "{alias.name or relation}" has {len(names)} columns available'
+            f" but {len(alias.columns)} columns specified",
+            alias.at,
+        )
+    return [*alias.columns, *names[len(alias.columns) :]]
+
+
+def _value(column: Column, at: int) -> Typed:
+    return Typed(column.sql, column.type, at, nullable=column.nullable, column=column)
+
+
+def _only(source: Source, name: str, side: str, at: int) -> Column:
+    found = [column for column in source.visible if column.name == name]
+    if not found:
+        raise UndefinedColumn(
+            f'column "{name}" specified in USING clause does not exist in {side} table', at
+        )
+    if len(found) > 1:
+        raise AmbiguousColumn(
+            f'common column name "{name}" appears more than once in {side} table', at
+        )
+    return found[0]
+
+
+def _merged_column(
+    kind: tree.JoinKind, one: Column, other: Column, both: list[Typed], declared: PgType
+) -> Column:
+    """The one column that stands for both: that of the side which is always there."""
+    left, right = both
+    match kind:
+        case tree.JoinKind.FULL:
+            sql, nullable = f"COALESCE({left.sql}, {right.sql})", one.nullable and other.nullable
+            kept = replace(one, table_oid=0, number=0)
+        case tree.JoinKind.RIGHT:
+            sql, nullable, kept = right.sql, other.nullable, other
+        case _:
+            sql, nullable, kept = left.sql, one.nullable, one
+    is_plain = kept.is_plain and sql == kept.sql
+    return replace(kept, sql=operand(sql), type=declared, nullable=nullable, is_plain=is_plain)
+
+
+def _with_nulls(kind: tree.JoinKind, left: Source, right: Source) -> tuple[Source, Source]:
+    """The sides, with columns that an outer join may fill with nulls marked so."""
+    if kind in (tree.JoinKind.RIGHT, tree.JoinKind.FULL):
+        left = _nullable(left)
+    if kind in (tree.JoinKind.LEFT, tree.JoinKind.FULL):
+        right = _nullable(right)
+    return left, right
+
+
+def _nullable(source: Source) -> Source:
+    changed = {
+        id(column): replace(column, nullable=True)
+        for column in (
+            *source.visible,
+            *(column for relation in source.relations for column in relation.columns),
+        )
+    }
+    relations = tuple(
+        replace(relation, columns=tuple(changed[id(c)] for c in relation.columns))
+        for relation in source.relations
+    )
+    return Source(source.sql, relations, tuple(changed[id(c)] for c in source.visible))

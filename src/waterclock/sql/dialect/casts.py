@@ -1,0 +1,296 @@
+"""Conversions between types.
+
+`cast_sql` writes one out; whether a conversion may happen where it stands is not asked here. Each
+rounds, pads, trims and fails as PostgreSQL's does: numerics round half away from zero, floats to
+the even neighbour, a text that is no number is an error.
+
+Texts are read in the forms that PostgreSQL writes. Other forms that it would read too, such as
+dates by the names of months, raise an error when they are met; in a constant they are understood.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from waterclock.model.pg_types import (
+    NO_MODIFIER,
+    NUMERIC,
+    TEXT,
+    PgType,
+    format_type,
+    type_info,
+)
+from waterclock.sql.dialect import datetimes
+from waterclock.sql.dialect.faults import invalid_input, raised
+from waterclock.sql.dialect.literals import quoted
+from waterclock.sql.dialect.texts import text_of
+from waterclock.sql.dialect.types import (
+    bounded,
+    digits,
+    element_type,
+    is_array,
+    is_unconstrained,
+    name_of,
+    spark_type,
+)
+
+INTEGERS = frozenset({"int2", "int4", "int8", "oid", "mz_timestamp"})
+FLOATS = frozenset({"float4", "float8"})
+TEXTS = frozenset({"text", "varchar", "bpchar", "name", "char"})
+_FLOAT_DIGITS = {"float4": 5, "float8": 14}
+
+
+class NoConversion(Exception):
+    """No expression of Spark's makes the one of the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """The result of a cast: its SQL, and its type with the digits it really has."""
+
+    sql: str
+    type: PgType
+
+
+def cast_sql(
+    value: str, source: PgType, target: PgType, zone: str, *, explicit: bool
+) -> Conversion:
+    """The value in another type; `NoConversion` if there is no way to write that.
+
+    `explicit` matters for texts that are too long: a cast cuts them, an assignment refuses.
+    """
+    if is_array(source) and is_array(target):
+        return _array(value, source, target, zone, explicit=explicit)
+    have, want = name_of(source), name_of(target)
+    if want in ("varchar", "bpchar"):
+        return _bounded_text(value, source, target, zone, explicit=explicit)
+    if have == want and have != "numeric" and target.modifier in (NO_MODIFIER, source.modifier):
+        return Conversion(value, source)
+    if want in TEXTS or (want == "json" and have == "jsonb"):
+        return Conversion(text_of(value, source, zone), target)
+    if want == "numeric" or want == "uint8":
+        return _to_numeric(value, source, target)
+    if have in TEXTS:
+        return Conversion(_from_text(value, target, zone), target)
+    sql = _converted(value, have, want, target, zone)
+    return Conversion(sql, target)
+
+
+def _converted(value: str, have: str, want: str, target: PgType, zone: str) -> str:
+    """Everything but texts and numerics."""
+    kind = spark_type(target)
+    match have, want:
+        case (h, w) if h in INTEGERS | {"bool"} and w in INTEGERS | FLOATS | {"bool"}:
+            return f"CAST({value} AS {kind})"
+        case ("numeric" | "uint8", w) if w in FLOATS:
+            return f"CAST({value} AS {kind})"
+        case ("numeric" | "uint8", w) if w in INTEGERS:
+            return f"CAST(ROUND({value}, 0) AS {kind})"
+        case (h, w) if h in FLOATS and w in FLOATS:
+            return f"CAST({value} AS {kind})"
+        case (h, w) if h in FLOATS and w in INTEGERS:
+            return f"CAST(RINT({value}) AS {kind})"
+        case "date", "timestamp":
+            return _rounded(f"CAST({value} AS TIMESTAMP_NTZ)", target, zoned=False)
+        case "date", "timestamptz":
+            moment = datetimes.to_moment(f"CAST({value} AS TIMESTAMP_NTZ)", zone)
+            return _rounded(moment, target, zoned=True)
+        case "timestamp", "date":
+            return f"CAST({value} AS DATE)"
+        case "timestamptz", "date":
+            return f"CAST({datetimes.to_local(value, zone)} AS DATE)"
+        case "timestamp" | "timestamptz", "timestamp" | "timestamptz":
+            return _timestamps(value, have, want, target, zone)
+        case "timestamp" | "date", "mz_timestamp":
+            local = f"CAST({value} AS TIMESTAMP_NTZ)"
+            return f"({datetimes.micros_of(local, zoned=False)} DIV 1000L)"
+        case "timestamptz", "mz_timestamp":
+            return f"({datetimes.micros_of(value, zoned=True)} DIV 1000L)"
+        case "mz_timestamp", "timestamptz" | "timestamp":
+            return datetimes.from_micros(f"({value} * 1000L)", zoned=want == "timestamptz")
+        case ("timestamp" | "timestamptz" | "interval" | "time" | "jsonb", _):
+            return _to_other(value, have, want, zone)
+    raise NoConversion
+
+
+def _to_other(value: str, have: str, want: str, zone: str) -> str:
+    match have, want:
+        case "timestamp", "time":
+            return f"CAST({value} AS TIME(6))"
+        case "timestamptz", "time":
+            return f"CAST({datetimes.to_local(value, zone)} AS TIME(6))"
+        case "time", "interval":
+            made = datetimes.interval("0", "0", datetimes.time_micros(value))
+            return datetimes.unless_null(value, made)
+        case "interval", "time":
+            return f"TIME_FROM_MICROS(PMOD({value}.micros, {datetimes.DAY_MICROS}L))"
+        case ("interval", "interval") | ("time", "time"):
+            raise NoConversion  # fewer digits of seconds
+        case "jsonb", "bool":
+            valid = f"CASE WHEN {value} IN ('true', 'false') THEN {value} = 'true'"
+            wrong = raised("22023", "cannot cast this jsonb value to type boolean")
+            return f"{valid} WHEN {value} IS NOT NULL THEN {wrong} END"
+    raise NoConversion
+
+
+def _timestamps(value: str, have: str, want: str, target: PgType, zone: str) -> str:
+    sql = value
+    if have == "timestamp" and want == "timestamptz":
+        sql = datetimes.to_moment(value, zone)
+    elif have == "timestamptz" and want == "timestamp":
+        sql = datetimes.to_local(value, zone)
+    return _rounded(sql, target, zoned=want == "timestamptz")
+
+
+def _rounded(value: str, target: PgType, *, zoned: bool) -> str:
+    """The timestamp with as many digits of its seconds as its type has."""
+    if not 0 <= target.modifier < 6:
+        return value
+    micros = datetimes.micros_of(value, zoned=zoned)
+    return datetimes.from_micros(f"ROUND({micros}, {target.modifier - 6})", zoned=zoned)
+
+
+# --- Numerics -------------------------------------------------------------------------------------
+
+
+def _to_numeric(value: str, source: PgType, target: PgType) -> Conversion:
+    """Without a modifier, the digits stay what they are."""
+    have = name_of(source)
+    result = target
+    if is_unconstrained(target):
+        if have in INTEGERS or have == "uint8":
+            result = bounded(*digits(source))
+        elif have == "numeric":
+            return Conversion(value, source)
+    kind = spark_type(result)
+    if have in FLOATS:
+        held = spark_type(NUMERIC)
+        shortest = f"CAST(FORMAT_STRING('%.{_FLOAT_DIGITS[have]}e', {value}) AS {held})"
+        finite = f"CASE WHEN {value} IS NOT NULL THEN {shortest} END"
+        return Conversion(finite if kind == held else f"CAST({finite} AS {kind})", result)
+    if have in INTEGERS | TEXTS | {"numeric", "uint8"}:
+        return Conversion(f"CAST({value} AS {kind})", result)
+    if have == "jsonb":
+        return Conversion(f"CAST({value} AS {kind})", result)
+    raise NoConversion
+
+
+# --- Texts ----------------------------------------------------------------------------------------
+
+
+def _bounded_text(
+    value: str, source: PgType, target: PgType, zone: str, *, explicit: bool
+) -> Conversion:
+    """`varchar(n)` and `character(n)`."""
+    have, want = name_of(source), name_of(target)
+    if have == want and (source.modifier == target.modifier or target.modifier == NO_MODIFIER):
+        return Conversion(value, source)
+    text = text_of(value, source, zone)
+    if target.modifier == NO_MODIFIER:
+        return Conversion(text, target)
+    length = target.modifier - 4
+    cut = f"LEFT({text}, {length})"
+    if not explicit:
+        message = f"value too long for type {format_type(target)}"
+        too_long = raised("22001", message)
+        cut = f"CASE WHEN LENGTH(RTRIM({text})) > {length} THEN {too_long} ELSE {cut} END"
+    if want == "bpchar":
+        cut = f"RPAD({cut}, {length}, ' ')"
+    return Conversion(cut, target)
+
+
+_TRUE = "('t', 'tr', 'tru', 'true', 'y', 'ye', 'yes', 'on', '1')"
+_FALSE = "('f', 'fa', 'fal', 'fals', 'false', 'n', 'no', 'of', 'off', '0')"
+_DAY = "[0-9]{4,6}-[0-9]{1,2}-[0-9]{1,2}"
+_CLOCK = "[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?"
+_OFFSET = "(Z|UTC|[+-][0-9]{1,2}(:?[0-9]{2})?)"
+_FORMS = {
+    "date": f"^\\s*{_DAY}\\s*$",
+    "time": f"^\\s*{_CLOCK}\\s*$",
+    "timestamp": f"^\\s*{_DAY}([ T]{_CLOCK})?\\s*$",
+    "uuid": "^[{]?([0-9a-fA-F]{4}-?){7}[0-9a-fA-F]{4}[}]?$",
+    "float4": "^\\s*[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?\\s*$",
+}
+_FORMS["float8"] = _FORMS["float4"]
+_ZONED_FORM = f"^\\s*{_DAY}([ T]{_CLOCK})?\\s*{_OFFSET}\\s*$"
+_NOT_FINITE = "^\\s*[+-]?(nan|inf|infinity)\\s*$"
+
+
+def _from_text(value: str, target: PgType, zone: str) -> str:
+    want = name_of(target)
+    kind = spark_type(target)
+    match want:
+        case "int2" | "int4" | "int8" | "oid" | "mz_timestamp":
+            return f"CAST({value} AS {kind})"
+        case "bool":
+            word = f"LOWER(TRIM({value}))"
+            wrong = invalid_input("boolean", value)
+            return (
+                f"CASE WHEN {word} IN {_TRUE} THEN TRUE WHEN {word} IN {_FALSE} THEN FALSE"
+                f" WHEN {value} IS NOT NULL THEN {wrong} END"
+            )
+        case "float4" | "float8":
+            known = f"{value} RLIKE {quoted(_FORMS[want])} OR LOWER({value}) RLIKE"
+            condition = f"({known} {quoted(_NOT_FINITE)})"
+            return _checked(value, condition, f"CAST({value} AS {kind})", target)
+        case "date" | "time" | "timestamp":
+            condition = f"{value} RLIKE {quoted(_FORMS[want])}"
+            return _checked(value, condition, f"CAST({value} AS {kind})", target, "22007")
+        case "timestamptz":
+            return _moment_from_text(value, target, zone)
+        case "uuid":
+            condition = f"{value} RLIKE {quoted(_FORMS[want])}"
+            made = f"UNHEX(REGEXP_REPLACE({value}, '[^0-9a-fA-F]', ''))"
+            return _checked(value, condition, made, target)
+        case "bytea":
+            return _bytes_from_text(value)
+    raise NoConversion
+
+
+def _moment_from_text(value: str, target: PgType, zone: str) -> str:
+    local = datetimes.to_moment(f"CAST({value} AS TIMESTAMP_NTZ)", zone)
+    spelled = (
+        f"REGEXP_REPLACE({value}, '([+-][0-9]{{1,2}})([0-9]{{2}})?\\\\s*$', '\\u00241:\\u00242')"
+    )
+    padded = f"REGEXP_REPLACE({spelled}, ':$', ':00')"
+    zoned = f"CAST({padded} AS TIMESTAMP)"
+    wrong = invalid_input(type_info(target.oid).sql_name, value, "22007")
+    return (
+        f"CASE WHEN {value} RLIKE {quoted(_FORMS['timestamp'])} THEN {local}"
+        f" WHEN {value} RLIKE {quoted(_ZONED_FORM)} THEN {zoned}"
+        f" WHEN {value} IS NOT NULL THEN {wrong} END"
+    )
+
+
+def _bytes_from_text(value: str) -> str:
+    slash = quoted("\\")
+    wrong = raised("22P02", "invalid input syntax for type bytea")
+    return (
+        f"CASE WHEN {value} LIKE {quoted(chr(92) * 2 + 'x%')} THEN UNHEX(SUBSTRING({value}, 3))"
+        f" WHEN NOT CONTAINS({value}, {slash}) THEN ENCODE({value}, 'UTF-8')"
+        f" WHEN {value} IS NOT NULL THEN {wrong} END"
+    )
+
+
+def _checked(
+    value: str, condition: str, result: str, target: PgType, sqlstate: str = "22P02"
+) -> str:
+    wrong = invalid_input(type_info(target.oid).sql_name, value, sqlstate)
+    return f"CASE WHEN {condition} THEN {result} WHEN {value} IS NOT NULL THEN {wrong} END"
+
+
+# --- Arrays ---------------------------------------------------------------------------------------
+
+
+def _array(value: str, source: PgType, target: PgType, zone: str, *, explicit: bool) -> Conversion:
+    inner, outer = element_type(source), element_type(target)
+    each = cast_sql("e", inner, outer, zone, explicit=explicit)
+    result = PgType(target.oid, each.type.modifier)
+    if each.sql == "e":
+        return Conversion(value, result)
+    return Conversion(f"TRANSFORM({value}, e -> {each.sql})", result)
+
+
+def as_text(value: str, source: PgType, zone: str) -> Conversion:
+    """The value as text."""
+    return Conversion(text_of(value, source, zone), TEXT)

@@ -1,0 +1,186 @@
+r"""Values as text, the way PostgreSQL prints them.
+
+`true`, `1.50`, `1e+20`, `2024-01-01 10:00:00+00`, `1 mon 2 days 03:04:05`, `{a,"b c",NULL}`.
+
+Not exactly as in PostgreSQL: a float whose shortest decimal Java 17 does not find has a digit more.
+"""
+
+from __future__ import annotations
+
+from waterclock.model.pg_types import PgType
+from waterclock.sql.dialect.datetimes import is_utc, to_local, unless_null
+from waterclock.sql.dialect.literals import quoted
+from waterclock.sql.dialect.types import element_type, is_array, is_unconstrained, name_of
+
+_AS_IT_IS = frozenset({"text", "varchar", "name", "char", "json", "jsonb"})
+_CAST = frozenset({"bool", "int2", "int4", "int8", "oid", "mz_timestamp", "uint8", "time"})
+
+
+def text_of(value: str, declared: PgType, zone: str) -> str:
+    """The text of a value."""
+    if is_array(declared):
+        return _array(value, element_type(declared), zone)
+    match name_of(declared):
+        case name if name in _AS_IT_IS:
+            return value
+        case name if name in _CAST:
+            return f"CAST({value} AS STRING)"
+        case "bpchar":
+            return f"RTRIM({value})"
+        case "numeric":
+            return _numeric(value, declared)
+        case "float4":
+            return _float(value, "1e6")
+        case "float8":
+            return _float(value, "1e15")
+        case "date":
+            return _date(value)
+        case "timestamp":
+            return _timestamp(value)
+        case "timestamptz":
+            return _zoned(value, zone)
+        case "interval":
+            return _interval(value)
+        case "uuid":
+            groups = quoted("^(.{8})(.{4})(.{4})(.{4})(.{12})$")
+            return f"REGEXP_REPLACE(LOWER(HEX({value})), {groups}, {_groups(1, 2, 3, 4, 5)})"
+        case "bytea":
+            return f"CONCAT({quoted(chr(92) + 'x')}, LOWER(HEX({value})))"
+        case name:
+            raise AssertionError(f"no text form for {name}")
+
+
+def output_of(value: str, declared: PgType, zone: str) -> str:
+    """The value as it is shown to a client: as its text, but a truth value is only a letter."""
+    text = text_of(value, declared, zone)
+    return f"LEFT({text}, 1)" if name_of(declared) == "bool" else text
+
+
+def _groups(*numbers: int) -> str:
+    return quoted("-".join(f"${number}" for number in numbers))
+
+
+def _numeric(value: str, declared: PgType) -> str:
+    text = f"CAST({value} AS STRING)"
+    return without_zeros(text) if is_unconstrained(declared) else text
+
+
+def without_zeros(text: str) -> str:
+    """The text of a decimal with a point, without zeros at the end."""
+    return f"TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {text}))"
+
+
+def _float(value: str, plain_below: str) -> str:
+    """Java writes an exponent below 1e-3 and from 1e7 on; PostgreSQL below 1e-4 and later."""
+    plain = without_zeros("CAST(CAST(s AS DECIMAL(38,21)) AS STRING)")
+    mantissa = "REGEXP_REPLACE(SPLIT_PART(d, 'E', 1), '[.]0$', '')"
+    power = "CAST(SPLIT_PART(d, 'E', 2) AS INT)"
+    number = f"CASE WHEN ABS({power}) < 10 THEN '0' ELSE '' END, CAST(ABS({power}) AS STRING)"
+    exponent = f"CONCAT({mantissa}, CASE WHEN {power} < 0 THEN 'e-' ELSE 'e+' END, {number})"
+    # A float that Java writes without exponent is divided down to have one.
+    divided = "CONCAT(CAST(CAST(s AS DOUBLE) / 1e6D AS STRING), 'E6')"
+    scaled = f"CASE WHEN s LIKE '%E%' THEN s ELSE {divided} END"
+    chosen = (
+        "CASE WHEN s IN ('NaN', 'Infinity', '-Infinity') THEN s"
+        " WHEN s = '0.0' THEN '0' WHEN s = '-0.0' THEN '-0'"
+        f" WHEN ABS(CAST(s AS DOUBLE)) >= 1e-4D AND ABS(CAST(s AS DOUBLE)) < {plain_below}D"
+        f" THEN {plain}"
+        f" ELSE ELEMENT_AT(TRANSFORM(ARRAY({scaled}), d -> {exponent}), 1) END"
+    )
+    return f"ELEMENT_AT(TRANSFORM(ARRAY(CAST({value} AS STRING)), s -> {chosen}), 1)"
+
+
+def _date(value: str) -> str:
+    plain = f"REGEXP_REPLACE(CAST({value} AS STRING), '^[+]', '')"
+    before = (
+        f"CONCAT(LPAD(CAST(1 - YEAR({value}) AS STRING), 4, '0'),"
+        f" DATE_FORMAT({value}, '-MM-dd'), ' BC')"
+    )
+    return f"CASE WHEN YEAR({value}) > 0 THEN {plain} ELSE {before} END"
+
+
+def _timestamp(value: str) -> str:
+    plain = f"REGEXP_REPLACE(CAST({value} AS STRING), '^[+]', '')"
+    time = f"SUBSTRING_INDEX(CAST({value} AS STRING), ' ', -1)"
+    before = (
+        f"CONCAT(LPAD(CAST(1 - YEAR({value}) AS STRING), 4, '0'),"
+        f" DATE_FORMAT({value}, '-MM-dd '), {time}, ' BC')"
+    )
+    return f"CASE WHEN YEAR({value}) > 0 THEN {plain} ELSE {before} END"
+
+
+def _zoned(value: str, zone: str) -> str:
+    if is_utc(zone):
+        text = _timestamp(f"CAST({value} AS TIMESTAMP_NTZ)")
+        return _before_era(text, "'+00'")
+    local = to_local(value, zone)
+    seconds = f"TIMESTAMPDIFF(SECOND, CAST({value} AS TIMESTAMP_NTZ), {local})"
+    parts = (
+        "CASE WHEN o < 0 THEN '-' ELSE '+' END",
+        "LPAD(CAST(ABS(o) DIV 3600 AS STRING), 2, '0')",
+        _part_of_offset("ABS(o) % 3600 DIV 60", "ABS(o) % 3600 <> 0"),
+        _part_of_offset("ABS(o) % 60", "ABS(o) % 60 <> 0"),
+    )
+    offset = f"ELEMENT_AT(TRANSFORM(ARRAY({seconds}), o -> CONCAT({', '.join(parts)})), 1)"
+    return _before_era(_timestamp(local), offset)
+
+
+def _part_of_offset(number: str, shown_if: str) -> str:
+    text = f"CONCAT(':', LPAD(CAST({number} AS STRING), 2, '0'))"
+    return f"CASE WHEN {shown_if} THEN {text} ELSE '' END"
+
+
+def _before_era(text: str, offset: str) -> str:
+    """The offset goes in front of BC."""
+    appended = f"CONCAT(t, {offset})"
+    moved = f"CONCAT(SUBSTRING_INDEX(t, ' BC', 1), {offset}, ' BC')"
+    chosen = f"CASE WHEN t LIKE '% BC' THEN {moved} ELSE {appended} END"
+    return f"ELEMENT_AT(TRANSFORM(ARRAY({text}), t -> {chosen}), 1)"
+
+
+def _interval(value: str) -> str:
+    """`1 year 2 mons 3 days 04:05:06.7`; a negative field behind a positive one keeps its sign."""
+    years, months = "i.months DIV 12", "i.months % 12"
+    micros = "ABS(i.micros)"
+    clock = (
+        "CONCAT(CASE WHEN i.micros < 0 THEN '-' WHEN {plus} THEN '+' ELSE '' END,"
+        f" CASE WHEN {micros} DIV 3600000000L < 10 THEN '0' ELSE '' END,"
+        f" CAST({micros} DIV 3600000000L AS STRING), ':',"
+        f" LPAD(CAST({micros} DIV 60000000L % 60 AS STRING), 2, '0'), ':',"
+        f" LPAD(CAST({micros} DIV 1000000L % 60 AS STRING), 2, '0'),"
+        f" CASE WHEN {micros} % 1000000L = 0 THEN '' ELSE TRIM(TRAILING '0' FROM"
+        f" CONCAT('.', LPAD(CAST({micros} % 1000000L AS STRING), 6, '0'))) END)"
+    )
+    plus_days = "i.months < 0 AND i.days > 0"
+    plus_clock = "i.micros >= 0 AND (i.days < 0 OR (i.days = 0 AND i.months < 0))"
+    pieces = (
+        _field(years, "year", "FALSE"),
+        _field(months, "mon", "FALSE"),
+        _field("i.days", "day", plus_days),
+        "CASE WHEN i.micros <> 0 OR (i.months = 0 AND i.days = 0) THEN "
+        + clock.format(plus=plus_clock)
+        + " END",
+    )
+    text = f"CONCAT_WS(' ', {', '.join(pieces)})"
+    return unless_null(value, f"ELEMENT_AT(TRANSFORM(ARRAY({value}), i -> {text}), 1)")
+
+
+def _field(number: str, unit: str, plus: str) -> str:
+    sign = f"CASE WHEN {plus} THEN '+' ELSE '' END"
+    ending = f"CASE WHEN {number} = 1 THEN ' {unit}' ELSE ' {unit}s' END"
+    return f"CASE WHEN {number} <> 0 THEN CONCAT({sign}, CAST({number} AS STRING), {ending}) END"
+
+
+_NEEDS_QUOTES = quoted('^$|["\\\\{},\\s]|^[nN][uU][lL][lL]$')
+_TO_ESCAPE = quoted('(["\\\\])')
+
+
+def _array(value: str, element: PgType, zone: str) -> str:
+    inner = output_of("e", element, zone)
+    escaped = f"CONCAT('\"', REGEXP_REPLACE(x, {_TO_ESCAPE}, {quoted(chr(92) * 2 + '$1')}), '\"')"
+    written = (
+        f"CASE WHEN x IS NULL THEN 'NULL' WHEN x RLIKE {_NEEDS_QUOTES} THEN {escaped} ELSE x END"
+    )
+    texts = f"TRANSFORM({value}, e -> {inner})"
+    items = f"TRANSFORM({texts}, x -> {written})"
+    return f"CONCAT('{{', ARRAY_JOIN({items}, ','), '}}')"

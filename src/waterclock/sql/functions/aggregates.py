@@ -1,0 +1,208 @@
+"""Aggregates: functions of all rows of a group.
+
+In a template `{d}` is where DISTINCT stands, and `{f}` behind each aggregate of Spark's is where
+FILTER or OVER go. Those that depend on an order (`array_agg`, `string_agg`) are written by the
+binder, which knows the ORDER BY; their entries say so with `ORDERED`.
+"""
+
+from __future__ import annotations
+
+from waterclock.model.pg_types import (
+    BOOL,
+    DATE,
+    FLOAT4,
+    FLOAT8,
+    INT2,
+    INT4,
+    INT8,
+    INTERVAL,
+    MZ_TIMESTAMP,
+    NUMERIC,
+    OID,
+    TEXT,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    UINT8,
+    PgType,
+)
+from waterclock.sql.dialect import datetimes as dt
+from waterclock.sql.dialect import numerics
+from waterclock.sql.dialect.types import (
+    ANY,
+    ANYARRAY,
+    ANYELEMENT,
+    BPCHAR,
+    bounded,
+    digits,
+    is_unconstrained,
+    spark_type,
+)
+from waterclock.sql.functions.registry import (
+    Argument,
+    D,
+    F,
+    Function,
+    Refused,
+    SqlRule,
+    Use,
+    aggregate,
+    same_type,
+)
+
+ORDERED = "{ordered}"
+"""The template of an aggregate whose result depends on the order of the rows."""
+_SUM_DIGITS = 10
+_COUNT = "COUNT({d}{0}){f}"
+
+
+def _sum_type(arguments: tuple[Argument, ...]) -> PgType:
+    declared = arguments[0].type
+    if is_unconstrained(declared):
+        return NUMERIC
+    precision, scale = digits(declared)
+    return bounded(precision + _SUM_DIGITS, scale)
+
+
+def _sum(use: Use) -> str:
+    value = use.arguments[0].sql
+    return f"CAST(SUM({D}{value}){F} AS {spark_type(use.result)})"
+
+
+_BIG = bounded(19, 0)
+_BIG_SUM = bounded(19 + _SUM_DIGITS, 0)
+
+
+def _big_sum(use: Use) -> str:
+    return f"SUM({D}CAST({use.arguments[0].sql} AS {spark_type(_BIG)})){F}"
+
+
+def _mean_type(arguments: tuple[Argument, ...]) -> PgType:
+    return numerics.quotient_type(_sum_type(arguments), _BIG)
+
+
+def _mean(use: Use) -> str:
+    """The sum divided by the count, as PostgreSQL does it."""
+    [value] = use.arguments
+    total = f"SUM({D}CAST({value.sql} AS {spark_type(_held(value.type))})){F}"
+    count = f"NULLIF(COUNT({D}{value.sql}){F}, 0L)"
+    counted = f"CAST({count} AS {spark_type(_BIG)})"
+    return numerics.quotient_sql(total, _sum_type(use.arguments), counted, _BIG)
+
+
+def _held(declared: PgType) -> PgType:
+    return NUMERIC if is_unconstrained(declared) else bounded(*digits(declared))
+
+
+def _interval_sum(use: Use) -> str:
+    value = use.arguments[0].sql
+    fields = [f"SUM({D}{value}.{name}){F}" for name in ("months", "days", "micros")]
+    return dt.unless_null(fields[0], dt.interval(*fields))
+
+
+def _first_by_length(name: str) -> SqlRule:
+    def written(use: Use) -> str:
+        value = use.arguments[0].sql
+        return f"{name}({value}, {dt.total_micros(value)}){F}"
+
+    return written
+
+
+def _exact_variance(use: Use) -> str:
+    del use
+    raise Refused(
+        "a variance or deviation of exact numbers", "Cast the argument to double precision."
+    )
+
+
+def _extremes() -> list[Function]:
+    found = []
+    plain = (INT2, INT4, INT8, OID, FLOAT4, FLOAT8, TEXT, DATE, TIME, TIMESTAMP, TIMESTAMPTZ)
+    for name, doc in (("min", "The least."), ("max", "The greatest.")):
+        template = f"{name.upper()}({{0}}){{f}}"
+        kinds = (*plain, UINT8, MZ_TIMESTAMP, BPCHAR)
+        found += [aggregate(name, (each,), each, template, doc) for each in kinds]
+        found.append(aggregate(name, (NUMERIC,), same_type, template, doc))
+        by_length = _first_by_length(f"{name.upper()}_BY")
+        found.append(aggregate(name, (INTERVAL,), INTERVAL, by_length, doc))
+    return found
+
+
+def _variances() -> list[Function]:
+    names = {
+        "stddev": "STDDEV_SAMP",
+        "stddev_samp": "STDDEV_SAMP",
+        "stddev_pop": "STDDEV_POP",
+        "variance": "VAR_SAMP",
+        "var_samp": "VAR_SAMP",
+        "var_pop": "VAR_POP",
+    }
+    found = []
+    for name, spark in names.items():
+        doc = "The deviation." if name.startswith("std") else "The variance."
+        found.append(aggregate(name, (FLOAT8,), FLOAT8, f"{spark}({{d}}{{0}}){{f}}", doc))
+        found += [
+            aggregate(name, (exact,), NUMERIC, _exact_variance, "Not supported.")
+            for exact in (NUMERIC, INT2, INT4, INT8)
+        ]
+    return found
+
+
+def _pairs() -> list[Function]:
+    names = {
+        "corr": "The correlation.",
+        "covar_pop": "The covariance of the population.",
+        "covar_samp": "The covariance of a sample.",
+        "regr_slope": "The slope of the line that fits best.",
+        "regr_intercept": "Where that line begins.",
+        "regr_r2": "How well that line fits.",
+    }
+    return [
+        aggregate(name, (FLOAT8, FLOAT8), FLOAT8, f"{name.upper()}({{0}}, {{1}}){{f}}", doc)
+        for name, doc in names.items()
+    ]
+
+
+def _bits() -> list[Function]:
+    docs = {"bit_and": "Bits that all have.", "bit_or": "Bits that some have.", "bit_xor": "XOR."}
+    return [
+        aggregate(name, (each,), each, f"{name.upper()}({{d}}{{0}}){{f}}", doc)
+        for name, doc in docs.items()
+        for each in (INT2, INT4, INT8)
+    ]
+
+
+FUNCTIONS: tuple[Function, ...] = (
+    aggregate("count", (), INT8, "COUNT(1){f}", "How many rows.", never_null=True),
+    aggregate("count", (ANY,), INT8, _COUNT, "How many that are not null.", never_null=True),
+    aggregate("sum", (INT2,), INT8, "SUM({d}{0}){f}", "The sum."),
+    aggregate("sum", (INT4,), INT8, "SUM({d}{0}){f}", "The sum."),
+    aggregate("sum", (INT8,), _BIG_SUM, _big_sum, "The sum."),
+    aggregate("sum", (NUMERIC,), _sum_type, _sum, "The sum."),
+    aggregate("sum", (UINT8,), _sum_type, _sum, "The sum."),
+    aggregate("sum", (FLOAT4,), FLOAT4, "CAST(SUM({d}{0}){f} AS FLOAT)", "The sum."),
+    aggregate("sum", (FLOAT8,), FLOAT8, "SUM({d}{0}){f}", "The sum."),
+    aggregate("sum", (INTERVAL,), INTERVAL, _interval_sum, "All together."),
+    *(
+        aggregate("avg", (each,), _mean_type, _mean, "The mean.")
+        for each in (INT2, INT4, INT8, NUMERIC)
+    ),
+    aggregate("avg", (FLOAT4,), FLOAT8, "AVG({d}CAST({0} AS DOUBLE)){f}", "The mean."),
+    aggregate("avg", (FLOAT8,), FLOAT8, "AVG({d}{0}){f}", "The mean."),
+    *_extremes(),
+    *_variances(),
+    *_pairs(),
+    *_bits(),
+    *(
+        aggregate(
+            name, (BOOL,), BOOL, f"BOOL_{'OR' if name == 'bool_or' else 'AND'}({{0}}){{f}}", doc
+        )
+        for name, doc in {
+            "bool_and": "Whether all are true.",
+            "every": "Whether all are true.",
+            "bool_or": "Whether one is true.",
+        }.items()
+    ),
+    aggregate("array_agg", (ANYELEMENT,), ANYARRAY, ORDERED, "All values, as an array."),
+    aggregate("string_agg", (TEXT, TEXT), TEXT, ORDERED, "All texts, with a separator between."),
+)

@@ -1,0 +1,93 @@
+"""Functions of arrays. They have one dimension, and are counted from 1."""
+
+from __future__ import annotations
+
+from waterclock.model.pg_types import BOOL, INT4, TEXT
+from waterclock.sql.dialect.texts import output_of
+from waterclock.sql.dialect.types import (
+    ANYARRAY,
+    ANYCOMPATIBLE,
+    ANYCOMPATIBLEARRAY,
+    TEXT_ARRAY,
+    element_type,
+)
+from waterclock.sql.functions.registry import Function, Use, scalar
+
+_LENGTH = "(CASE WHEN {1} = 1 AND SIZE({0}) > 0 THEN SIZE({0}) END)"
+_CONTAINS = "(SIZE(ARRAY_EXCEPT({1}, {0})) = 0 AND NOT EXISTS({1}, e -> e IS NULL))"
+_CONTAINED = "(SIZE(ARRAY_EXCEPT({0}, {1})) = 0 AND NOT EXISTS({0}, e -> e IS NULL))"
+_OVERLAP = (
+    "(CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL"
+    " THEN COALESCE(ARRAYS_OVERLAP({0}, {1}), FALSE) END)"
+)
+_REMOVED = "FILTER({0}, e -> NOT (e <=> {1}))"
+_REPLACED = "TRANSFORM({0}, e -> CASE WHEN e <=> {1} THEN {2} ELSE e END)"
+_PLACE = (
+    "NULLIF(AGGREGATE({0}, NAMED_STRUCT('n', 0, 'found', 0), (a, e) -> NAMED_STRUCT('n', a.n + 1,"
+    " 'found', CASE WHEN a.found = 0 AND e <=> {1} THEN a.n + 1 ELSE a.found END),"
+    " a -> CASE WHEN {0} IS NULL THEN NULL ELSE a.found END), 0)"
+)
+_CAT = "(CASE WHEN {0} IS NULL THEN {1} WHEN {1} IS NULL THEN {0} ELSE CONCAT({0}, {1}) END)"
+_APPEND = "CONCAT(COALESCE({0}, ARRAY()), ARRAY({1}))"
+_PREPEND = "CONCAT(ARRAY({0}), COALESCE({1}, ARRAY()))"
+
+
+def _joined(use: Use) -> str:
+    array, separator, *rest = use.arguments
+    inner = output_of("e", element_type(array.type), use.zone)
+    texts = f"TRANSFORM({array.sql}, e -> {inner})"
+    return f"ARRAY_JOIN({', '.join([texts, separator.sql, *(each.sql for each in rest)])})"
+
+
+def split(use: Use) -> str:
+    """The pieces of a text between separators, as an array; one character each without one."""
+    text, separator, *rest = (each.sql for each in use.arguments)
+    pieces = (
+        f"CASE WHEN {text} = '' THEN ARRAY()"
+        f" WHEN {separator} IS NULL THEN SPLIT({text}, '')"
+        f" WHEN {separator} = '' THEN ARRAY({text})"
+        f" ELSE SPLIT({text}, CONCAT('\\\\Q', {separator}, '\\\\E'), -1) END"
+    )
+    if rest:
+        return f"TRANSFORM(({pieces}), e -> NULLIF(e, {rest[0]}))"
+    return f"({pieces})"
+
+
+_ANY, _ELEMENT = ANYCOMPATIBLEARRAY, ANYCOMPATIBLE
+FUNCTIONS: tuple[Function, ...] = (
+    scalar("array_length", (ANYARRAY, INT4), INT4, _LENGTH, "How many elements; null for none."),
+    scalar("array_upper", (ANYARRAY, INT4), INT4, _LENGTH, "The last place; null for none."),
+    scalar(
+        *("array_lower", (ANYARRAY, INT4), INT4),
+        "(CASE WHEN {1} = 1 AND SIZE({0}) > 0 THEN 1 END)",
+        "The first place, which is 1; null for none.",
+    ),
+    scalar(
+        *("array_ndims", (ANYARRAY,), INT4, "(CASE WHEN SIZE({0}) > 0 THEN 1 END)"),
+        "How many dimensions: 1; null for an empty array.",
+    ),
+    scalar(
+        *("cardinality", (ANYARRAY,), INT4, "(CASE WHEN {0} IS NOT NULL THEN SIZE({0}) END)"),
+        "How many elements.",
+    ),
+    scalar("array_append", (_ANY, _ELEMENT), _ANY, _APPEND, "With one more at the end."),
+    scalar("array_prepend", (_ELEMENT, _ANY), _ANY, _PREPEND, "With one more in front."),
+    scalar("array_cat", (_ANY, _ANY), _ANY, _CAT, "Both as one."),
+    scalar("array_remove", (_ANY, _ELEMENT), _ANY, _REMOVED, "Without these elements."),
+    scalar("array_replace", (_ANY, _ELEMENT, _ELEMENT), _ANY, _REPLACED, "One by another."),
+    scalar("array_position", (_ANY, _ELEMENT), INT4, _PLACE, "Where an element is first."),
+    scalar("array_to_string", (ANYARRAY, TEXT), TEXT, _joined, "The elements as one text."),
+    scalar("array_to_string", (ANYARRAY, TEXT, TEXT), TEXT, _joined, "With a text for nulls."),
+    scalar("string_to_array", (TEXT, TEXT), TEXT_ARRAY, split, "The pieces between separators."),
+    scalar("string_to_array", (TEXT,) * 3, TEXT_ARRAY, split, "With a text that stands for null."),
+)
+OPERATORS: tuple[Function, ...] = (
+    scalar("||", (_ANY, _ANY), _ANY, _CAT, "Both as one."),
+    scalar("||", (_ANY, _ELEMENT), _ANY, _APPEND, "With one more at the end."),
+    scalar("||", (_ELEMENT, _ANY), _ANY, _PREPEND, "With one more in front."),
+    scalar("@>", (ANYARRAY, ANYARRAY), BOOL, _CONTAINS, "Whether the first has all of the second."),
+    scalar(
+        "<@", (ANYARRAY, ANYARRAY), BOOL, _CONTAINED, "Whether the second has all of the first."
+    ),
+    scalar("&&", (ANYARRAY, ANYARRAY), BOOL, _OVERLAP, "Whether they have one in common."),
+)

@@ -1,0 +1,89 @@
+"""Comparisons, type by type.
+
+Strings compare by their bytes, as in the collation C. A NaN equals itself and is greater than any
+other number. Intervals compare by their length, a month being 30 days.
+"""
+
+from __future__ import annotations
+
+from waterclock.model.pg_types import (
+    BOOL,
+    BYTEA,
+    DATE,
+    FLOAT4,
+    FLOAT8,
+    INT2,
+    INT4,
+    INT8,
+    INTERVAL,
+    JSONB,
+    MZ_TIMESTAMP,
+    NUMERIC,
+    OID,
+    TEXT,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    UINT8,
+    UUID,
+    PgType,
+)
+from waterclock.sql.dialect.datetimes import total_micros
+from waterclock.sql.dialect.types import ANYARRAY, BPCHAR, CHAR, NAME
+from waterclock.sql.functions.registry import Function, Refused, SqlRule, Use, scalar
+
+SIGNS = {
+    "=": "Whether both are equal.",
+    "<>": "Whether they differ.",
+    "<": "Whether the first comes before the second.",
+    "<=": "Whether the first does not come after the second.",
+    ">": "Whether the first comes after the second.",
+    ">=": "Whether the first does not come before the second.",
+}
+_PLAIN = (
+    *(BOOL, TEXT, NAME, CHAR, BYTEA, UUID, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, OID, NUMERIC),
+    *(UINT8, MZ_TIMESTAMP),
+)
+_MIXED = ((INT2, INT4, INT8), (FLOAT4, FLOAT8))
+
+
+def _plain(sign: str, left: PgType, right: PgType) -> Function:
+    return scalar(sign, (left, right), BOOL, f"({{0}} {sign} {{1}})", SIGNS[sign])
+
+
+def _without_blanks(sign: str) -> Function:
+    sql = f"(RTRIM({{0}}) {sign} RTRIM({{1}}))"
+    return scalar(sign, (BPCHAR, BPCHAR), BOOL, sql, SIGNS[sign])
+
+
+def _intervals(sign: str) -> SqlRule:
+    def written(use: Use) -> str:
+        left, right = use.arguments
+        return f"({total_micros(left.sql)} {sign} {total_micros(right.sql)})"
+
+    return written
+
+
+def _equality_only(sign: str, what: str) -> SqlRule:
+    def written(use: Use) -> str:
+        if sign not in ("=", "<>"):
+            raise Refused(f"the order of {what}")
+        left, right = use.arguments
+        return f"({left.sql} {sign} {right.sql})"
+
+    return written
+
+
+def _of_sign(sign: str) -> list[Function]:
+    doc = SIGNS[sign]
+    return [
+        *(_plain(sign, each, each) for each in _PLAIN),
+        *(_plain(sign, one, other) for kinds in _MIXED for one in kinds for other in kinds),
+        _without_blanks(sign),
+        scalar(sign, (INTERVAL, INTERVAL), BOOL, _intervals(sign), doc),
+        scalar(sign, (JSONB, JSONB), BOOL, _equality_only(sign, "jsonb values"), doc),
+        scalar(sign, (ANYARRAY, ANYARRAY), BOOL, _equality_only(sign, "arrays"), doc),
+    ]
+
+
+OPERATORS: tuple[Function, ...] = tuple(entry for sign in SIGNS for entry in _of_sign(sign))

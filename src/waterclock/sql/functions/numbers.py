@@ -1,0 +1,214 @@
+"""Functions of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from waterclock.model.pg_types import (
+    FLOAT4,
+    FLOAT8,
+    INT2,
+    INT4,
+    INT8,
+    NUMERIC,
+    PgType,
+)
+from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.types import MOST_DIGITS, bounded, digits, spark_type
+from waterclock.sql.functions.arithmetic import OPERATORS, POWER, SQUARE_ROOT, numeric_power
+from waterclock.sql.functions.registry import (
+    Argument,
+    Function,
+    Refused,
+    ResultRule,
+    SqlRule,
+    Stability,
+    Use,
+    same_type,
+    scalar,
+)
+
+_EXACT_BELOW = "4503599627370496D"
+_NUMBERS = (INT2, INT4, INT8, FLOAT4, FLOAT8)
+
+
+def _whole(name: str) -> str:
+    """Large floats are whole numbers already, and too large for Spark's integers.
+
+    What rounds to zero from below is a negative zero.
+    """
+    zero = "{0} > -1 AND {0} <= 0" if name == "CEIL" else "{0} = 0"
+    return (
+        f"(CASE WHEN {zero} THEN {{0}} * 0D"
+        f" WHEN ABS({{0}}) < {_EXACT_BELOW} THEN CAST({name}({{0}}) AS DOUBLE) ELSE {{0}} END)"
+    )
+
+
+def _to_whole(arguments: tuple[Argument, ...]) -> PgType:
+    precision, scale = digits(arguments[0].type)
+    return bounded(precision - scale + 1, 0)
+
+
+def _cast(template: str) -> SqlRule:
+    def written(use: Use) -> str:
+        sql = template.format(*(each.sql for each in use.arguments))
+        return f"CAST({sql} AS {spark_type(use.result)})"
+
+    return written
+
+
+def _places(argument: Argument) -> int:
+    """A number of digits, which has to be a constant."""
+    if argument.value is None:
+        raise Refused("rounding to a number of digits that is not constant")
+    return int(argument.value)
+
+
+def _to_places(arguments: tuple[Argument, ...]) -> PgType:
+    precision, scale = digits(arguments[0].type)
+    wanted = max(0, min(_places(arguments[1]), MOST_DIGITS))
+    return bounded(max(precision - scale + 1, 1) + wanted, wanted)
+
+
+def _rounded(use: Use) -> str:
+    places = _places(use.arguments[1])
+    return f"CAST(ROUND({use.arguments[0].sql}, {places}) AS {spark_type(use.result)})"
+
+
+def _cut(use: Use) -> str:
+    value, places = use.arguments[0], 0
+    if len(use.arguments) > 1:
+        places = _places(use.arguments[1])
+    if places >= digits(value.type)[1]:
+        return f"CAST({value.sql} AS {spark_type(use.result)})"
+    up, down = f"CEIL({value.sql}, {places})", f"FLOOR({value.sql}, {places})"
+    cut = f"CASE WHEN {value.sql} < 0 THEN {up} ELSE {down} END"
+    return f"CAST({cut} AS {spark_type(use.result)})"
+
+
+def _refused(what: str) -> SqlRule:
+    def written(use: Use) -> str:
+        del use
+        raise Refused(what, "Cast the number to double precision.")
+
+    return written
+
+
+def _positive(name: str) -> str:
+    return (
+        "(CASE WHEN {0} = 0 THEN "
+        + raised("2201E", "cannot take logarithm of zero")
+        + " WHEN {0} < 0 THEN "
+        + raised("2201E", "cannot take logarithm of a negative number")
+        + f" ELSE {name}({{0}}) END)"
+    )
+
+
+def _each(
+    name: str, make: Callable[[PgType], str], doc: str, types: tuple[PgType, ...] = _NUMBERS
+) -> list[Function]:
+    return [scalar(name, (each,), each, make(each), doc) for each in types]
+
+
+def _floats() -> list[Function]:
+    """Functions of one float that are called the same in Spark."""
+    names = {
+        "exp": "The exponential.",
+        "sin": "The sine.",
+        "cos": "The cosine.",
+        "tan": "The tangent.",
+        "cot": "The cotangent.",
+        "asin": "The inverse sine.",
+        "acos": "The inverse cosine.",
+        "atan": "The inverse tangent.",
+        "sinh": "The hyperbolic sine.",
+        "cosh": "The hyperbolic cosine.",
+        "tanh": "The hyperbolic tangent.",
+        "degrees": "Radians in degrees.",
+        "radians": "Degrees in radians.",
+        "cbrt": "The cube root.",
+    }
+    return [
+        scalar(name, (FLOAT8,), FLOAT8, f"{name.upper()}({{0}})", doc)
+        for name, doc in names.items()
+    ]
+
+
+def _modulo() -> list[Function]:
+    """`mod` is the operator `%` by another name."""
+    return [
+        scalar("mod", entry.arguments, entry.result, entry.sql, entry.doc)
+        for entry in OPERATORS
+        if entry.name == "%"
+    ]
+
+
+def _whole_quotient(use: Use) -> str:
+    left, right = (each.sql for each in use.arguments)
+    exact = f"({left} - {left} % {right}) / {right}"
+    return f"CAST({exact} AS {spark_type(use.result)})"
+
+
+def _quotient_digits(arguments: tuple[Argument, ...]) -> PgType:
+    (p, s), (_, t) = digits(arguments[0].type), digits(arguments[1].type)
+    return bounded(p - s + t, 0)
+
+
+_SAME: ResultRule = same_type
+_PLACES = (NUMERIC, INT4)
+FUNCTIONS: tuple[Function, ...] = (
+    *_each("abs", lambda _: "ABS({0})", "The absolute value."),
+    scalar("abs", (NUMERIC,), _SAME, "ABS({0})", "The absolute value."),
+    *(
+        entry
+        for name in ("ceil", "ceiling")
+        for entry in (
+            scalar(name, (FLOAT8,), FLOAT8, _whole("CEIL"), "The next whole number above."),
+            scalar(name, (NUMERIC,), _to_whole, _cast("CEIL({0})"), "The next above."),
+        )
+    ),
+    scalar("floor", (FLOAT8,), FLOAT8, _whole("FLOOR"), "The next whole number below."),
+    scalar("floor", (NUMERIC,), _to_whole, _cast("FLOOR({0})"), "The next whole number below."),
+    scalar("round", (FLOAT8,), FLOAT8, "RINT({0})", "The nearest whole number, even if two are."),
+    scalar("round", (NUMERIC,), _to_whole, _cast("ROUND({0}, 0)"), "The nearest whole number."),
+    scalar("round", _PLACES, _to_places, _rounded, "Rounded to so many digits."),
+    scalar(
+        *("trunc", (FLOAT8,), FLOAT8),
+        "(CASE WHEN {0} < 0 THEN " + _whole("CEIL") + " ELSE " + _whole("FLOOR") + " END)",
+        "The number without its fraction.",
+    ),
+    scalar("trunc", (NUMERIC,), _to_whole, _cut, "The number without its fraction."),
+    scalar("trunc", _PLACES, _to_places, _cut, "Cut after so many digits."),
+    scalar(
+        *("sign", (FLOAT8,), FLOAT8),
+        "(CASE WHEN ISNAN({0}) THEN 0D ELSE SIGN({0}) END)",
+        "-1, 0 or 1.",
+    ),
+    scalar("sign", (NUMERIC,), bounded(1, 0), _cast("SIGN({0})"), "-1, 0 or 1."),
+    scalar("sqrt", (FLOAT8,), FLOAT8, SQUARE_ROOT, "The square root."),
+    scalar("sqrt", (NUMERIC,), NUMERIC, _refused("sqrt() of a numeric"), "Not supported."),
+    scalar("ln", (FLOAT8,), FLOAT8, _positive("LN"), "The natural logarithm."),
+    scalar("ln", (NUMERIC,), NUMERIC, _refused("ln() of a numeric"), "Not supported."),
+    scalar("log", (FLOAT8,), FLOAT8, _positive("LOG10"), "The logarithm to base 10."),
+    scalar("log", (NUMERIC,), NUMERIC, _refused("log() of a numeric"), "Not supported."),
+    scalar("log10", (FLOAT8,), FLOAT8, _positive("LOG10"), "The logarithm to base 10."),
+    scalar("log10", (NUMERIC,), NUMERIC, _refused("log10() of a numeric"), "Not supported."),
+    *(
+        entry
+        for name in ("power", "pow")
+        for entry in (
+            scalar(name, (FLOAT8, FLOAT8), FLOAT8, POWER, "A power."),
+            scalar(name, (NUMERIC, NUMERIC), NUMERIC, numeric_power, "Not supported."),
+        )
+    ),
+    scalar("atan2", (FLOAT8, FLOAT8), FLOAT8, "ATAN2({0}, {1})", "The angle of a point."),
+    scalar("pi", (), FLOAT8, "PI()", "The number pi.", never_null=True),
+    scalar("div", (NUMERIC, NUMERIC), _quotient_digits, _whole_quotient, "The whole quotient."),
+    *_floats(),
+    *_modulo(),
+    scalar(
+        *("random", (), FLOAT8, "RAND()", "A random number from 0 to below 1."),
+        stability=Stability.VOLATILE,
+        never_null=True,
+    ),
+)

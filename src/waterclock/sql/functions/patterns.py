@@ -1,0 +1,164 @@
+"""LIKE, SIMILAR TO and regular expressions.
+
+Patterns of PostgreSQL are rewritten for Java's engine. Where a pattern has to be rewritten it must
+be a constant, and where the two engines would find different matches it is refused: PostgreSQL
+prefers the longest alternative, Java the first.
+"""
+
+from __future__ import annotations
+
+from waterclock.model.pg_types import BOOL, INT4, TEXT
+from waterclock.sql.dialect.literals import quoted
+from waterclock.sql.dialect.types import TEXT_ARRAY
+from waterclock.sql.functions.regexes import (
+    Regex,
+    java_regex,
+    java_replacement,
+    like_pattern,
+    similar_regex,
+)
+from waterclock.sql.functions.registry import Argument, Function, Refused, SqlRule, Use, scalar
+
+
+def _like(word: str, *, negated: bool) -> SqlRule:
+    def written(use: Use) -> str:
+        value, pattern, *rest = use.arguments
+        escape = rest[0].text if rest else "\\"
+        negation = "NOT " if negated else ""
+        if pattern.text is not None and escape is not None:
+            text = quoted(like_pattern(pattern.text, escape))
+            return f"({value.sql} {negation}{word} {text})"
+        if not rest:
+            return f"({value.sql} {negation}{word} {pattern.sql})"
+        if escape is None or len(escape) != 1:
+            raise Refused("ESCAPE that is not one constant character")
+        return f"({value.sql} {negation}{word} {pattern.sql} ESCAPE {quoted(escape)})"
+
+    return written
+
+
+def _similar(*, negated: bool) -> SqlRule:
+    def written(use: Use) -> str:
+        value, pattern, *rest = use.arguments
+        escape = rest[0].text if rest else "\\"
+        if pattern.text is None or escape is None:
+            raise Refused("SIMILAR TO a pattern that is not a constant")
+        matched = f"{value.sql} RLIKE {quoted(similar_regex(pattern.text, escape))}"
+        return f"(NOT {matched})" if negated else f"({matched})"
+
+    return written
+
+
+def _constant(pattern: Argument, flags: Argument | None = None) -> Regex:
+    if pattern.text is None or (flags is not None and flags.text is None):
+        raise Refused("a regular expression that is not a constant")
+    return java_regex(pattern.text, "" if flags is None else flags.text or "")
+
+
+def _matches(flags: str, *, negated: bool) -> SqlRule:
+    def written(use: Use) -> str:
+        value, pattern = use.arguments
+        if pattern.text is None:
+            raise Refused("a regular expression that is not a constant")
+        matched = f"{value.sql} RLIKE {quoted(java_regex(pattern.text, flags).text)}"
+        return f"(NOT {matched})" if negated else f"({matched})"
+
+    return written
+
+
+def _regexp_like(use: Use) -> str:
+    value, pattern, *flags = use.arguments
+    return f"({value.sql} RLIKE {quoted(_constant(pattern, *flags).text)})"
+
+
+def _replaced(use: Use) -> str:
+    value, pattern, replacement, *flags = use.arguments
+    regex = _constant(pattern, *flags)
+    regex.require_unambiguous()
+    if replacement.text is None:
+        raise Refused("a replacement that is not a constant")
+    if regex.is_global:
+        new = java_replacement(replacement.text)
+        return f"REGEXP_REPLACE({value.sql}, {quoted(regex.text)}, {quoted(new)})"
+    new = "$1" + java_replacement(replacement.text, shift=1)
+    return f"REGEXP_REPLACE({value.sql}, {quoted(regex.first_only)}, {quoted(new)})"
+
+
+def _match(use: Use) -> str:
+    value, pattern, *flags = use.arguments
+    regex = _constant(pattern, *flags)
+    regex.require_unambiguous()
+    regex.require_groups_that_match()
+    text = quoted(regex.text)
+    numbers = range(1, regex.groups + 1) if regex.groups else (0,)
+    groups = ", ".join(f"REGEXP_EXTRACT({value.sql}, {text}, {number})" for number in numbers)
+    return f"(CASE WHEN {value.sql} RLIKE {text} THEN ARRAY({groups}) END)"
+
+
+def _substring(use: Use) -> str:
+    value, pattern = use.arguments
+    regex = _constant(pattern)
+    regex.require_unambiguous()
+    regex.require_groups_that_match()
+    text, number = quoted(regex.text), 1 if regex.groups else 0
+    extracted = f"REGEXP_EXTRACT({value.sql}, {text}, {number})"
+    return f"(CASE WHEN {value.sql} RLIKE {text} THEN {extracted} END)"
+
+
+def _count(use: Use) -> str:
+    value, pattern = use.arguments
+    regex = _constant(pattern)
+    regex.require_unambiguous()
+    return f"REGEXP_COUNT({value.sql}, {quoted(regex.text)})"
+
+
+def split(use: Use) -> str:
+    """The pieces of a text between matches, as an array."""
+    value, pattern, *flags = use.arguments
+    regex = _constant(pattern, *flags)
+    regex.require_unambiguous()
+    regex.require_characters()
+    return f"SPLIT({value.sql}, {quoted(regex.text)}, -1)"
+
+
+_TWO, _THREE, _FOUR = (TEXT,) * 2, (TEXT,) * 3, (TEXT,) * 4
+_LIKES = {"~~": "LIKE", "~~*": "ILIKE"}
+
+
+def _likes() -> list[Function]:
+    found = []
+    for sign, word in _LIKES.items():
+        for negated in (False, True):
+            name = "!" + sign if negated else sign
+            doc = f"Whether the text is {'not ' if negated else ''}{word} the pattern."
+            rule = _like(word, negated=negated)
+            found.append(scalar(name, _TWO, BOOL, rule, doc))
+            found.append(scalar(name, _THREE, BOOL, rule, doc))
+    for negated in (False, True):
+        name = "!similar" if negated else "similar"
+        rule = _similar(negated=negated)
+        doc = f"Whether the text is {'not ' if negated else ''}SIMILAR TO the pattern."
+        found.append(scalar(name, _TWO, BOOL, rule, doc))
+        found.append(scalar(name, _THREE, BOOL, rule, doc))
+    return found
+
+
+OPERATORS: tuple[Function, ...] = (
+    *_likes(),
+    scalar("~", _TWO, BOOL, _matches("", negated=False), "Whether a regular expression matches."),
+    scalar("~*", _TWO, BOOL, _matches("i", negated=False), "The same whatever the case."),
+    scalar("!~", _TWO, BOOL, _matches("", negated=True), "Whether it does not match."),
+    scalar("!~*", _TWO, BOOL, _matches("i", negated=True), "The same whatever the case."),
+)
+FUNCTIONS: tuple[Function, ...] = (
+    scalar("regexp_like", _TWO, BOOL, _regexp_like, "Whether a regular expression matches."),
+    scalar("regexp_like", _THREE, BOOL, _regexp_like, "Whether it matches, with flags."),
+    scalar("regexp_replace", _THREE, TEXT, _replaced, "The first match replaced."),
+    scalar("regexp_replace", _FOUR, TEXT, _replaced, "Matches replaced; all with the flag g."),
+    scalar("regexp_match", _TWO, TEXT_ARRAY, _match, "What the groups of the first match hold."),
+    scalar("regexp_match", _THREE, TEXT_ARRAY, _match, "What the groups of the first match hold."),
+    scalar("regexp_count", _TWO, INT4, _count, "How often a regular expression matches."),
+    scalar("regexp_split_to_array", _TWO, TEXT_ARRAY, split, "The pieces between matches."),
+    scalar("regexp_split_to_array", _THREE, TEXT_ARRAY, split, "The pieces between matches."),
+    scalar("substring", _TWO, TEXT, _substring, "What a regular expression matches."),
+)

@@ -1,0 +1,274 @@
+r"""PostgreSQL's patterns, rewritten for Java's regular expressions and Spark's LIKE.
+
+PostgreSQL's advanced regular expressions and Java's share most of their syntax. What differs is
+rewritten (`[[:alpha:]]`, `\y`, `\m`) or refused (`***`, `\Y`, collating elements).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from waterclock.sql.functions.registry import Invalid, Refused
+
+_CLASSES = {
+    "alpha": "\\p{IsAlphabetic}",
+    "digit": "\\p{IsDigit}",
+    "alnum": "\\p{IsAlphabetic}\\p{IsDigit}",
+    "upper": "\\p{IsUppercase}",
+    "lower": "\\p{IsLowercase}",
+    "space": "\\s",
+    "blank": " \\t",
+    "punct": "\\p{Punct}",
+    "cntrl": "\\p{Cntrl}",
+    "xdigit": "0-9A-Fa-f",
+    "print": "\\p{Print}",
+    "graph": "\\p{Graph}",
+    "word": "\\w",
+}
+_SAME_ESCAPES = frozenset("dDsSwWnrtfAZ123456789.^$*+?()[]{}|\\-/\"'#&%@!~`,:;<>= _")
+_WORD_EDGES = {"y": "\\b", "m": "\\b(?=\\w)", "M": "\\b(?<=\\w)"}
+_QUANTIFIER = re.compile(r"\{[0-9]+(,[0-9]*)?\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Regex:
+    """A regular expression for Java, and what has to be known of the one it came from."""
+
+    text: str
+    groups: int
+    source: str
+    is_global: bool = False
+
+    @property
+    def first_only(self) -> str:
+        """The same with everything before the first match as a group in front."""
+        flags, _, body = self.text.partition(")") if self.text.startswith("(?") else ("", "", "")
+        if flags and ":" not in flags:
+            return f"{flags})(?s:\\A(.*?))(?:{body})"
+        return f"(?s:\\A(.*?))(?:{self.text})"
+
+    def require_unambiguous(self) -> None:
+        """`Refused` if the engines may prefer different matches."""
+        for alternatives in _alternatives(self.source):
+            firsts = [each[:1] for each in alternatives]
+            if len(set(firsts)) < len(firsts) or any(
+                f in ("", ".", "[", "(", "\\") for f in firsts
+            ):
+                raise Refused(
+                    "a regular expression with alternatives that may begin the same",
+                    "Write the common beginning in front of the alternatives.",
+                )
+
+    def require_groups_that_match(self) -> None:
+        """`Refused` if a group may be left out of a match: it would be null, not empty."""
+        if re.search(r"\)[?*]|\)\{0|\|", self.source) and self.groups:
+            raise Refused("a regular expression with groups that may not take part in a match")
+
+    def require_characters(self) -> None:
+        """`Refused` if it may match between two characters."""
+        if re.search(r"[*?]|\{0", self.source) or not self.source:
+            raise Refused("splitting by a regular expression that may match nothing")
+
+
+def _alternatives(source: str) -> list[list[str]]:
+    """The alternatives of each group that has some, as they were written."""
+    stack: list[list[str]] = [[""]]
+    found: list[list[str]] = []
+    at, in_class = 0, False
+    while at < len(source):
+        piece = source[at : at + 2] if source[at] == "\\" else source[at]
+        at += len(piece)
+        if in_class:
+            in_class = piece != "]"
+            stack[-1][-1] += piece
+        elif piece == "[":
+            in_class = True
+            stack[-1][-1] += piece
+        elif piece == "(":
+            stack[-1][-1] += piece
+            stack.append([""])
+            if source.startswith("?:", at):
+                at += 2
+        elif piece == ")" and len(stack) > 1:
+            found.append(stack.pop())
+        elif piece == "|":
+            stack[-1].append("")
+        else:
+            stack[-1][-1] += piece
+    found += stack
+    return [each for each in found if len(each) > 1]
+
+
+def java_regex(source: str, flags: str = "") -> Regex:
+    """The regular expression for Java; `Invalid` or `Refused`."""
+    if source.startswith("***"):
+        raise Refused("a regular expression that begins with ***")
+    inline = ""
+    for flag in flags:
+        match flag:
+            case "i":
+                inline += "iu"
+            case "g" | "c":
+                pass
+            case "n" | "m":
+                inline += "m"
+            case "s":
+                pass
+            case _:
+                raise Invalid("22023", f'invalid regular expression option: "{flag}"')
+    # A dot matches a line break in PostgreSQL, unless it is told not to.
+    if "n" not in flags and "m" not in flags:
+        inline += "s"
+    body, groups = _body(source)
+    prefix = f"(?{inline})" if inline else ""
+    return Regex(prefix + body, groups, source, "g" in flags)
+
+
+def _body(source: str) -> tuple[str, int]:
+    out: list[str] = []
+    groups, at = 0, 0
+    while at < len(source):
+        character = source[at]
+        if character == "\\":
+            piece, at = _escape(source, at)
+            out.append(piece)
+        elif character == "[":
+            piece, at = _bracket(source, at)
+            out.append(piece)
+        elif character == "{" and not _QUANTIFIER.match(source, at):
+            out.append("\\{")
+            at += 1
+        else:
+            if character == "(":
+                groups += 0 if source.startswith("(?", at) else 1
+                _refuse_group(source, at)
+            out.append(character)
+            at += 1
+    return "".join(out), groups
+
+
+def _refuse_group(source: str, at: int) -> None:
+    if source.startswith("(?", at) and source[at + 2 : at + 3] not in (":", "=", "!"):
+        raise Refused("a regular expression with options inside")
+
+
+def _escape(source: str, at: int) -> tuple[str, int]:
+    following = source[at + 1 : at + 2]
+    if not following:
+        raise Invalid("2201B", "invalid regular expression: invalid escape \\ sequence")
+    if following in _WORD_EDGES:
+        return _WORD_EDGES[following], at + 2
+    if following not in _SAME_ESCAPES:
+        raise Refused(f"\\{following} in a regular expression")
+    if following == "Z":
+        return "\\z", at + 2
+    return f"\\{following}", at + 2
+
+
+def _bracket(source: str, at: int) -> tuple[str, int]:
+    """A bracket expression."""
+    out, at = ["["], at + 1
+    if source.startswith("^", at):
+        out.append("^")
+        at += 1
+    first = True
+    while at < len(source):
+        if source[at] == "]" and not first:
+            return "".join([*out, "]"]), at + 1
+        first = False
+        if source.startswith("[:", at):
+            end = source.find(":]", at)
+            name = source[at + 2 : end]
+            if end < 0 or name not in _CLASSES:
+                raise Invalid("2201B", "invalid regular expression: invalid character class")
+            out.append(_CLASSES[name])
+            at = end + 2
+        elif source.startswith(("[.", "[="), at):
+            raise Refused("a collating element in a regular expression")
+        elif source[at] == "\\":
+            piece, at = _escape(source, at)
+            out.append(piece)
+        else:
+            out.append("\\" + source[at] if source[at] in "[]&" else source[at])
+            at += 1
+    raise Invalid("2201B", "invalid regular expression: brackets [] not balanced")
+
+
+def java_replacement(text: str, shift: int = 0) -> str:
+    r"""A replacement: `\1` is a group, `\&` the whole match."""
+    out: list[str] = []
+    at = 0
+    while at < len(text):
+        character = text[at]
+        following = text[at + 1 : at + 2]
+        if character == "\\" and following.isdigit() and following != "0":
+            out.append(f"${int(following) + shift}")
+            at += 2
+        elif character == "\\" and following == "&":
+            if shift:
+                raise Refused("\\& in the replacement of a first match")
+            out.append("$0")
+            at += 2
+        elif character == "\\":
+            out.append("\\\\")
+            at += 2 if following == "\\" else 1
+        else:
+            out.append("\\$" if character == "$" else character)
+            at += 1
+    return "".join(out)
+
+
+def like_pattern(pattern: str, escape: str) -> str:
+    """A LIKE pattern as Spark takes it: a backslash escapes, and only what needs it."""
+    if len(escape) > 1:
+        raise Invalid("22025", "invalid escape string")
+    out: list[str] = []
+    at = 0
+    while at < len(pattern):
+        character = pattern[at]
+        if escape and character == escape:
+            at += 1
+            if at == len(pattern):
+                raise Invalid("22025", "LIKE pattern must not end with escape character")
+            character = pattern[at]
+            out.append(f"\\{character}" if character in "%_\\" else character)
+        else:
+            out.append("\\\\" if character == "\\" else character)
+        at += 1
+    return "".join(out)
+
+
+def similar_regex(pattern: str, escape: str) -> str:
+    """A SIMILAR TO pattern as a regular expression of Java's."""
+    out: list[str] = []
+    at = 0
+    while at < len(pattern):
+        character = pattern[at]
+        if escape and character == escape and at + 1 < len(pattern):
+            at += 1
+            if pattern[at] == '"':
+                raise Refused('escape and " in a SIMILAR TO pattern')
+            out.append(re.escape(pattern[at]))
+        elif character == "[":
+            piece, end = _bracket(pattern, at)
+            out.append(piece)
+            at = end - 1
+        else:
+            out.append(_similar_piece(character))
+        at += 1
+    return "(?s)\\A(?:" + "".join(out) + ")\\z"
+
+
+def _similar_piece(character: str) -> str:
+    match character:
+        case "%":
+            return ".*"
+        case "_":
+            return "."
+        case "(":
+            return "(?:"
+        case ")" | "|" | "*" | "+" | "?" | "{" | "}" | ",":
+            return character
+        case _:
+            return re.escape(character)

@@ -1,0 +1,134 @@
+"""Functions that give rows. In Spark they are arrays, taken apart."""
+
+from __future__ import annotations
+
+from waterclock.model.pg_types import (
+    INT4,
+    INT8,
+    INTERVAL,
+    JSONB,
+    NUMERIC,
+    TEXT,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    PgType,
+)
+from waterclock.sql.dialect import datetimes as dt
+from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.types import (
+    ANYARRAY,
+    ANYELEMENT,
+    common_numeric,
+    spark_type,
+)
+from waterclock.sql.functions import arrays, patterns
+from waterclock.sql.functions.jsons import spaced
+from waterclock.sql.functions.registry import Argument, Function, Refused, SqlRule, Use, rows
+
+_ZERO_STEP = raised("22023", "step size cannot equal zero")
+
+
+def _series(use: Use) -> str:
+    start, stop, *rest = (each.sql for each in use.arguments)
+    if not rest:
+        return f"(CASE WHEN {start} <= {stop} THEN SEQUENCE({start}, {stop}) ELSE ARRAY() END)"
+    [step] = rest
+    return (
+        f"(CASE WHEN {step} = 0 THEN {_ZERO_STEP}"
+        f" WHEN ({step} > 0 AND {start} <= {stop}) OR ({step} < 0 AND {start} >= {stop})"
+        f" THEN SEQUENCE({start}, {stop}, {step}) ELSE ARRAY() END)"
+    )
+
+
+def _numeric_series_type(arguments: tuple[Argument, ...]) -> PgType:
+    return common_numeric([each.type for each in arguments])
+
+
+def _numeric_series(use: Use) -> str:
+    """Spark has sequences of integers only: count the steps, and multiply."""
+    kind = spark_type(use.result)
+    start, stop = use.arguments[0].sql, use.arguments[1].sql
+    step = use.arguments[2].sql if len(use.arguments) > 2 else "1BD"
+    count = f"CAST(FLOOR(({stop} - {start}) / {step}) AS BIGINT)"
+    values = f"TRANSFORM(SEQUENCE(0L, {count}), n -> CAST({start} + n * {step} AS {kind}))"
+    going = f"({step} > 0 AND {start} <= {stop}) OR ({step} < 0 AND {start} >= {stop})"
+    return (
+        f"(CASE WHEN {step} = 0 THEN {_ZERO_STEP} WHEN {going} THEN {values}"
+        f" ELSE CAST(ARRAY() AS ARRAY<{kind}>) END)"
+    )
+
+
+def _time_series(use: Use) -> str:
+    """Each is the one before with a step added, so once the end of a month is cut it stays so."""
+    start, stop, step = use.arguments
+    if step.value is None:
+        raise Refused("generate_series() by an interval that is not constant")
+    zoned = start.type.oid == TIMESTAMPTZ.oid
+    length = f"CAST({dt.total_micros(step.sql)} AS BIGINT)"
+    # No step is shorter than 28 days for a month, so this many are enough.
+    spans = dt.micros_of(stop.sql, zoned=zoned) + " - " + dt.micros_of(start.sql, zoned=zoned)
+    count = f"(({spans}) DIV ({length}) + ({spans}) DIV ({length}) DIV 10 + 2)"
+    fields = step.value
+    many = dt.Span("", f"{fields['days']} * n", f"{fields['micros']}L * n")
+    numbers = f"SEQUENCE(0, CAST({count} AS INT))"
+    if step.value["months"]:
+        following = _later("ELEMENT_AT(l, -1)", dt.Span.of("", fields), use, zoned=zoned)
+        values = f"AGGREGATE({numbers}, ARRAY({start.sql}), (l, n) -> ARRAY_APPEND(l, {following}))"
+    else:
+        values = f"TRANSFORM({numbers}, n -> {_later(start.sql, many, use, zoned=zoned)})"
+    ahead = f"CASE WHEN {length} > 0 THEN {{0}} <= {stop.sql} ELSE {{0}} >= {stop.sql} END"
+    kept = f"FILTER({values}, m -> {ahead.format('m')})"
+    going = ahead.format(start.sql)
+    empty = f"CAST(ARRAY() AS ARRAY<{spark_type(start.type)}>)"
+    return f"(CASE WHEN {length} = 0 THEN {_ZERO_STEP} WHEN {going} THEN {kept} ELSE {empty} END)"
+
+
+def _later(moment: str, span: dt.Span, use: Use, *, zoned: bool) -> str:
+    if zoned:
+        return dt.moment_plus_interval(moment, span, use.zone)
+    return dt.plus_interval(moment, span)
+
+
+def _elements(use: Use) -> str:
+    [value] = use.arguments
+    return f"TRANSFORM(FROM_JSON({value.sql}, 'ARRAY<STRING>'), e -> {spaced('e')})"
+
+
+def _of_integers(kind: PgType) -> list[Function]:
+    doc = "The numbers from one to another."
+    return [
+        rows("generate_series", (kind, kind), kind, _series, doc),
+        rows("generate_series", (kind, kind, kind), kind, _series, doc),
+    ]
+
+
+def _of_times(kind: PgType) -> Function:
+    doc = "The times from one to another, by an interval."
+    return rows("generate_series", (kind, kind, INTERVAL), kind, _time_series, doc)
+
+
+_split_regex: SqlRule = patterns.split
+_split_text: SqlRule = arrays.split
+FUNCTIONS: tuple[Function, ...] = (
+    *_of_integers(INT4),
+    *_of_integers(INT8),
+    *(
+        rows(
+            "generate_series",
+            (NUMERIC,) * count,
+            _numeric_series_type,
+            _numeric_series,
+            "The numbers from one to another.",
+        )
+        for count in (2, 3)
+    ),
+    _of_times(TIMESTAMP),
+    _of_times(TIMESTAMPTZ),
+    rows("unnest", (ANYARRAY,), ANYELEMENT, "{0}", "The elements of an array."),
+    rows("regexp_split_to_table", (TEXT, TEXT), TEXT, _split_regex, "The pieces between matches."),
+    rows("string_to_table", (TEXT, TEXT), TEXT, _split_text, "The pieces between separators."),
+    rows(
+        *("jsonb_object_keys", (JSONB,), TEXT, "JSON_OBJECT_KEYS({0})"),
+        "The names of the members of an object.",
+    ),
+)

@@ -1,0 +1,173 @@
+"""Functions of text and bytes. Positions and lengths count characters, from 1."""
+
+from __future__ import annotations
+
+from waterclock.model.pg_types import BOOL, BYTEA, INT4, INT8, TEXT
+from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.literals import quoted
+from waterclock.sql.dialect.texts import output_of, text_of
+from waterclock.sql.dialect.types import ANY, ANYNONARRAY
+from waterclock.sql.functions.registry import Argument, Function, Refused, SqlRule, Use, scalar
+
+_NEGATIVE = raised("22011", "negative substring length not allowed")
+_FROM = "(CASE WHEN {1} < 1 THEN 1 ELSE {1} END)"
+_COUNT = (
+    "(CASE WHEN {2} < 0 THEN " + _NEGATIVE + " WHEN {1} >= 1 THEN {2}"
+    " WHEN {1} + CAST({2} AS BIGINT) - 1 < 0 THEN 0"
+    " ELSE CAST({1} + CAST({2} AS BIGINT) - 1 AS INT) END)"
+)
+_SUBSTRING = f"SUBSTRING({{0}}, {_FROM})"
+_SUBSTRING_OF = f"SUBSTRING({{0}}, {_FROM}, {_COUNT})"
+_LEFT = (
+    "(CASE WHEN {1} >= 0 THEN LEFT({0}, {1})"
+    " ELSE LEFT({0}, CASE WHEN LENGTH({0}) + {1} < 0 THEN 0 ELSE LENGTH({0}) + {1} END) END)"
+)
+_RIGHT = _LEFT.replace("LEFT(", "RIGHT(")
+_WORDS = quoted("([\\p{{L}}\\p{{N}}]+|[^\\p{{L}}\\p{{N}}]+)")
+_CAPITALS = (
+    "ARRAY_JOIN(TRANSFORM(REGEXP_EXTRACT_ALL(LOWER({0}), "
+    + _WORDS
+    + ", 0), w -> CONCAT(UPPER(LEFT(w, 1)), SUBSTRING(w, 2))), '')"
+)
+_CHARACTER = (
+    "(CASE WHEN {0} = 0 THEN "
+    + raised("54000", "null character not permitted")
+    + " WHEN {0} < 0 THEN "
+    + raised("54000", "character number must be positive")
+    + " ELSE DECODE(UNHEX(LPAD(HEX({0}), 8, '0')), 'UTF-32') END)"
+)
+
+
+def shown(argument: Argument, use: Use) -> str:
+    """An argument of any type as text."""
+    return text_of(argument.sql, argument.type, use.zone)
+
+
+def _output(argument: Argument, use: Use) -> str:
+    return output_of(argument.sql, argument.type, use.zone)
+
+
+def _concat(use: Use) -> str:
+    texts = (f"COALESCE({_output(each, use)}, '')" for each in use.arguments)
+    return f"CONCAT({', '.join(texts)})"
+
+
+def _concat_ws(use: Use) -> str:
+    separator, *rest = use.arguments
+    return f"CONCAT_WS({separator.sql}, {', '.join(_output(each, use) for each in rest)})"
+
+
+def _joined(use: Use) -> str:
+    left, right = use.arguments
+    return f"CONCAT({shown(left, use)}, {shown(right, use)})"
+
+
+def _split_part(use: Use) -> str:
+    text, separator, number = (each.sql for each in use.arguments)
+    zero = raised("22023", "field position must not be zero")
+    return (
+        f"(CASE WHEN {number} = 0 THEN {zero} ELSE SPLIT_PART({text}, {separator}, {number}) END)"
+    )
+
+
+def _encoded(use: Use) -> str:
+    data, form = use.arguments
+    if form.text is None or form.text.lower() != "hex":
+        raise Refused("encode() in another form than hex")
+    return f"LOWER(HEX({data.sql}))"
+
+
+def _decoded(use: Use) -> str:
+    data, form = use.arguments
+    if form.text is None or form.text.lower() != "hex":
+        raise Refused("decode() of another form than hex")
+    return f"UNHEX({data.sql})"
+
+
+def _trimmed(side: str) -> tuple[str, str]:
+    return f"TRIM({side} FROM {{0}})", f"TRIM({side} {{1}} FROM {{0}})"
+
+
+def _trims() -> list[Function]:
+    found = []
+    for name, side in (("btrim", "BOTH"), ("ltrim", "LEADING"), ("rtrim", "TRAILING")):
+        blanks, characters = _trimmed(side)
+        found.append(scalar(name, (TEXT,), TEXT, blanks, "The text without blanks at its ends."))
+        found.append(
+            scalar(name, (TEXT, TEXT), TEXT, characters, "The text without these characters.")
+        )
+    return found
+
+
+def _substrings() -> list[Function]:
+    found = []
+    for name in ("substr", "substring"):
+        found.append(scalar(name, (TEXT, INT4), TEXT, _SUBSTRING, "The text from a position on."))
+        found.append(
+            scalar(name, (TEXT, INT4, INT4), TEXT, _SUBSTRING_OF, "So many characters from there.")
+        )
+    return found
+
+
+def _lengths() -> list[Function]:
+    doc = "The number of characters."
+    names = ("length", "char_length", "character_length")
+    return [scalar(name, (TEXT,), INT4, "CHAR_LENGTH({0})", doc) for name in names]
+
+
+def _of_hex(digits: int) -> SqlRule:
+    return lambda use: f"LOWER(RIGHT(HEX({use.arguments[0].sql}), {digits}))"
+
+
+FUNCTIONS: tuple[Function, ...] = (
+    *_lengths(),
+    *_substrings(),
+    *_trims(),
+    scalar("length", (BYTEA,), INT4, "OCTET_LENGTH({0})", "The number of bytes."),
+    scalar("octet_length", (TEXT,), INT4, "OCTET_LENGTH({0})", "The number of bytes."),
+    scalar("octet_length", (BYTEA,), INT4, "OCTET_LENGTH({0})", "The number of bytes."),
+    scalar("bit_length", (TEXT,), INT4, "BIT_LENGTH({0})", "The number of bits."),
+    scalar("lower", (TEXT,), TEXT, "LOWER({0})", "The text in small letters."),
+    scalar("upper", (TEXT,), TEXT, "UPPER({0})", "The text in capitals."),
+    scalar("initcap", (TEXT,), TEXT, _CAPITALS, "Each word with a capital first letter."),
+    scalar("left", (TEXT, INT4), TEXT, _LEFT, "The first characters; below 0, all but the last."),
+    scalar("right", (TEXT, INT4), TEXT, _RIGHT, "The last characters; below 0, all but the first."),
+    scalar("lpad", (TEXT, INT4), TEXT, "LPAD({0}, {1}, ' ')", "Filled on the left to a length."),
+    scalar("lpad", (TEXT, INT4, TEXT), TEXT, "LPAD({0}, {1}, {2})", "Filled on the left."),
+    scalar("rpad", (TEXT, INT4), TEXT, "RPAD({0}, {1}, ' ')", "Filled on the right to a length."),
+    scalar("rpad", (TEXT, INT4, TEXT), TEXT, "RPAD({0}, {1}, {2})", "Filled on the right."),
+    scalar("replace", (TEXT, TEXT, TEXT), TEXT, "REPLACE({0}, {1}, {2})", "All of one by another."),
+    scalar("translate", (TEXT, TEXT, TEXT), TEXT, "TRANSLATE({0}, {1}, {2})", "Characters mapped."),
+    scalar("strpos", (TEXT, TEXT), INT4, "LOCATE({1}, {0})", "Where the second is; 0 if nowhere."),
+    scalar("position", (TEXT, TEXT), INT4, "LOCATE({1}, {0})", "Where the second is in the first."),
+    scalar("split_part", (TEXT, TEXT, INT4), TEXT, _split_part, "One field of a list in a text."),
+    scalar("repeat", (TEXT, INT4), TEXT, "REPEAT({0}, {1})", "The text so many times."),
+    scalar("reverse", (TEXT,), TEXT, "REVERSE({0})", "The text backwards."),
+    scalar("concat", (ANY,), TEXT, _concat, "All as one text.", is_variadic=True, never_null=True),
+    scalar("concat_ws", (TEXT, ANY), TEXT, _concat_ws, "All with a separator.", is_variadic=True),
+    scalar("starts_with", (TEXT, TEXT), BOOL, "STARTSWITH({0}, {1})", "Whether it begins so."),
+    scalar("ascii", (TEXT,), INT4, "ASCII({0})", "The number of the first character."),
+    scalar("chr", (INT4,), TEXT, _CHARACTER, "The character of that number."),
+    scalar("md5", (TEXT,), TEXT, "MD5({0})", "The MD5 hash, in hexadecimal."),
+    scalar("md5", (BYTEA,), TEXT, "MD5({0})", "The MD5 hash, in hexadecimal."),
+    scalar("sha256", (BYTEA,), BYTEA, "UNHEX(SHA2({0}, 256))", "The SHA-256 hash."),
+    scalar("to_hex", (INT4,), TEXT, _of_hex(8), "In hexadecimal."),
+    scalar("to_hex", (INT8,), TEXT, _of_hex(16), "In hexadecimal."),
+    scalar("encode", (BYTEA, TEXT), TEXT, _encoded, "Bytes as text, in the form hex."),
+    scalar("decode", (TEXT, TEXT), BYTEA, _decoded, "Bytes from text, in the form hex."),
+    scalar(
+        *("overlay", (TEXT, TEXT, INT4), TEXT, "OVERLAY({0} PLACING {1} FROM {2})"),
+        "A part replaced by another text.",
+    ),
+    scalar(
+        *("overlay", (TEXT, TEXT, INT4, INT4), TEXT, "OVERLAY({0} PLACING {1} FROM {2} FOR {3})"),
+        "A part of that length replaced.",
+    ),
+)
+OPERATORS: tuple[Function, ...] = (
+    scalar("||", (TEXT, TEXT), TEXT, "CONCAT({0}, {1})", "Both as one text."),
+    scalar("||", (TEXT, ANYNONARRAY), TEXT, _joined, "Both as one text."),
+    scalar("||", (ANYNONARRAY, TEXT), TEXT, _joined, "Both as one text."),
+    scalar("||", (BYTEA, BYTEA), BYTEA, "CONCAT({0}, {1})", "Both as one."),
+    scalar("^@", (TEXT, TEXT), BOOL, "STARTSWITH({0}, {1})", "Whether it begins so."),
+)

@@ -1,0 +1,136 @@
+"""Operators on dates, times and intervals."""
+
+from __future__ import annotations
+
+from waterclock.model.pg_types import (
+    DATE,
+    FLOAT8,
+    INT4,
+    INTERVAL,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+)
+from waterclock.sql.dialect import datetimes as dt
+from waterclock.sql.functions.registry import Function, SqlRule, Use, scalar
+
+
+def _shifted(sign: str, *, flipped: bool = False) -> SqlRule:
+    """A date or timestamp with an interval added or subtracted."""
+
+    def written(use: Use) -> str:
+        moment, value = reversed(use.arguments) if flipped else use.arguments
+        span = dt.Span.of(value.sql, value.value, negated=sign == "-")
+        if moment.type.oid == TIMESTAMPTZ.oid:
+            return dt.moment_plus_interval(moment.sql, span, use.zone)
+        local = moment.sql
+        if moment.type.oid == DATE.oid:
+            local = f"CAST({local} AS TIMESTAMP_NTZ)"
+        return dt.plus_interval(local, span)
+
+    return written
+
+
+def _between(zoned: bool) -> SqlRule:
+    def written(use: Use) -> str:
+        later, earlier = use.arguments
+        return dt.difference(later.sql, earlier.sql, zoned=zoned)
+
+    return written
+
+
+def _time_shifted(sign: str, *, flipped: bool = False) -> SqlRule:
+    def written(use: Use) -> str:
+        time, span = reversed(use.arguments) if flipped else use.arguments
+        micros = f"{dt.time_micros(time.sql)} + ({sign}{span.sql}.micros)"
+        return f"TIME_FROM_MICROS(PMOD({micros}, {dt.DAY_MICROS}L))"
+
+    return written
+
+
+def _times_between(use: Use) -> str:
+    later, earlier = use.arguments
+    micros = f"TIME_DIFF('MICROSECOND', {earlier.sql}, {later.sql})"
+    return dt.unless_any_null((later.sql, earlier.sql), dt.interval("0", "0", micros))
+
+
+def _by_field(sign: str) -> SqlRule:
+    def written(use: Use) -> str:
+        one, other = (each.sql for each in use.arguments)
+        fields = [f"{one}.{name} {sign} {other}.{name}" for name in ("months", "days", "micros")]
+        return dt.unless_any_null((one, other), dt.interval(*fields))
+
+    return written
+
+
+def _negated(use: Use) -> str:
+    [value] = (each.sql for each in use.arguments)
+    return dt.unless_null(
+        value, dt.interval(f"- {value}.months", f"- {value}.days", f"- {value}.micros")
+    )
+
+
+def _scaled(operator: str, *, flipped: bool = False) -> SqlRule:
+    """An interval times or by a number: what is left of months goes to days, of days to micros.
+
+    The remainders are rounded as PostgreSQL does: days to a millionth before they are cut.
+    """
+
+    def written(use: Use) -> str:
+        value, factor = (each.sql for each in (use.arguments[::-1] if flipped else use.arguments))
+        months = f"v.i.months {operator} v.f"
+        days = f"v.i.days {operator} v.f"
+        whole_months = "CAST(v.m AS INT)"
+        whole_days = "CAST(v.d AS INT)"
+        rest = "ROUND((v.m - CAST(v.m AS INT)) * 30D, 6)"
+        more_days = f"CAST({rest} AS INT)"
+        seconds = f"ROUND((v.d - {whole_days} + {rest} - {more_days}) * 86400D, 6)"
+        micros = f"RINT(v.i.micros {operator} v.f + {seconds} * 1000000D)"
+        made = dt.interval(whole_months, f"{whole_days} + {more_days}", micros)
+        products = f"NAMED_STRUCT('i', v.i, 'f', v.f, 'm', {months}, 'd', {days})"
+        start = f"ARRAY(NAMED_STRUCT('i', {value}, 'f', {factor}))"
+        let = f"TRANSFORM(TRANSFORM({start}, v -> {products}), v -> {made})"
+        return dt.unless_any_null((value, factor), f"ELEMENT_AT({let}, 1)")
+
+    return written
+
+
+def _shifts() -> list[Function]:
+    found = []
+    for moment in (DATE, TIMESTAMP, TIMESTAMPTZ):
+        result = TIMESTAMP if moment == DATE else moment
+        found += [
+            scalar("+", (moment, INTERVAL), result, _shifted(""), "So much later."),
+            scalar("+", (INTERVAL, moment), result, _shifted("", flipped=True), "So much later."),
+            scalar("-", (moment, INTERVAL), result, _shifted("-"), "So much earlier."),
+        ]
+    return found
+
+
+OPERATORS: tuple[Function, ...] = (
+    *_shifts(),
+    scalar("+", (DATE, INT4), DATE, "DATE_ADD({0}, {1})", "So many days later."),
+    scalar("+", (INT4, DATE), DATE, "DATE_ADD({1}, {0})", "So many days later."),
+    scalar("-", (DATE, INT4), DATE, "DATE_SUB({0}, {1})", "So many days earlier."),
+    scalar("-", (DATE, DATE), INT4, "DATEDIFF({0}, {1})", "Days between two dates."),
+    scalar(
+        *("+", (DATE, TIME), TIMESTAMP),
+        lambda use: (
+            f"TIMESTAMPADD(MICROSECOND, {dt.time_micros(use.arguments[1].sql)},"
+            f" CAST({use.arguments[0].sql} AS TIMESTAMP_NTZ))"
+        ),
+        "The date at that time.",
+    ),
+    scalar("-", (TIMESTAMP, TIMESTAMP), INTERVAL, _between(False), "Days and time between."),
+    scalar("-", (TIMESTAMPTZ, TIMESTAMPTZ), INTERVAL, _between(True), "Days and time between."),
+    scalar("+", (TIME, INTERVAL), TIME, _time_shifted(""), "Later, around midnight."),
+    scalar("+", (INTERVAL, TIME), TIME, _time_shifted("", flipped=True), "Later, around midnight."),
+    scalar("-", (TIME, INTERVAL), TIME, _time_shifted("-"), "Earlier, around midnight."),
+    scalar("-", (TIME, TIME), INTERVAL, _times_between, "The time between."),
+    scalar("+", (INTERVAL, INTERVAL), INTERVAL, _by_field("+"), "Both together."),
+    scalar("-", (INTERVAL, INTERVAL), INTERVAL, _by_field("-"), "The one without the other."),
+    scalar("-", (INTERVAL,), INTERVAL, _negated, "The interval backwards."),
+    scalar("*", (INTERVAL, FLOAT8), INTERVAL, _scaled("*"), "The interval so many times."),
+    scalar("*", (FLOAT8, INTERVAL), INTERVAL, _scaled("*", flipped=True), "So many times."),
+    scalar("/", (INTERVAL, FLOAT8), INTERVAL, _scaled("/"), "A part of the interval."),
+)

@@ -1,0 +1,158 @@
+"""FROM: relations, queries, functions, and joins of them."""
+
+from __future__ import annotations
+
+from waterclock.sql.errors import FeatureNotSupported
+from waterclock.sql.query.expressions import QUERY_WORDS, Expressions
+from waterclock.sql.query.tree import (
+    Alias,
+    Derived,
+    Expression,
+    FromItem,
+    FunctionTable,
+    Join,
+    JoinKind,
+    Table,
+)
+from waterclock.sql.stream import TokenStream
+from waterclock.sql.tokens import Kind
+
+_KINDS = {"inner": JoinKind.INNER, "left": JoinKind.LEFT, "right": JoinKind.RIGHT}
+_KINDS["full"] = JoinKind.FULL
+_JOINS = ("join", "cross", "natural", *_KINDS)
+
+
+class Sources:
+    """Parses FROM lists at the place of a stream."""
+
+    def __init__(self, stream: TokenStream, expressions: Expressions) -> None:
+        self._stream = stream
+        self._expressions = expressions
+
+    def sources(self) -> tuple[FromItem, ...]:
+        found = [self._joined()]
+        while self._stream.accept_mark(","):
+            found.append(self._joined())
+        return tuple(found)
+
+    def _joined(self) -> FromItem:
+        left = self._single()
+        while self._stream.at_any(*_JOINS):
+            left = self._join(left)
+        return left
+
+    def _join(self, left: FromItem) -> FromItem:
+        stream, at = self._stream, self._stream.token.position
+        if stream.accept("cross"):
+            stream.expect("join")
+            right = self._single()
+            return Join(JoinKind.CROSS, left, right, None, None, False, None, at)
+        is_natural = stream.accept("natural")
+        word = stream.accept_any(*_KINDS)
+        kind = JoinKind.INNER if word is None else _KINDS[word]
+        if kind is not JoinKind.INNER:
+            stream.accept("outer")
+        stream.expect("join")
+        right = self._single()
+        if is_natural:
+            return Join(kind, left, right, None, None, True, None, at)
+        while stream.at_any(*_JOINS):  # `a JOIN b JOIN c ON .. ON ..`
+            right = self._join(right)
+        return self._qualified(kind, left, right, at)
+
+    def _qualified(self, kind: JoinKind, left: FromItem, right: FromItem, at: int) -> Join:
+        stream = self._stream
+        if stream.accept("on"):
+            condition = self._expressions.expression()
+            return Join(kind, left, right, condition, None, False, None, at)
+        stream.expect("using")
+        using = tuple((each.name, each.position) for each in stream.identifiers())
+        alias = None
+        if stream.accept("as"):
+            name = stream.identifier()
+            alias = Alias(name.name, (), name.position)
+        return Join(kind, left, right, None, using, False, alias, at)
+
+    def _single(self) -> FromItem:
+        stream, at = self._stream, self._stream.token.position
+        is_lateral = stream.accept("lateral")
+        if stream.at_mark("("):
+            if self._expressions.at_query() and self._is_derived():
+                query = self._expressions.query_in_brackets()
+                return Derived(query, self._alias(), is_lateral, at)
+            if is_lateral:
+                stream.fail()
+            return self._bracketed()
+        if stream.at("rows") and stream.peek().value == "from":
+            raise FeatureNotSupported.of("ROWS FROM", at)
+        if stream.at("xmltable"):
+            raise FeatureNotSupported.of("XMLTABLE", at)
+        if self._expressions.at_call():
+            return self._function(at)
+        if is_lateral:
+            stream.fail()
+        return self._table()
+
+    def _is_derived(self) -> bool:
+        """Whether the brackets hold a query, and not a join that begins with one."""
+        depth, ahead = 0, 0
+        stream = self._stream
+        if stream.peek().kind is Kind.WORD and stream.peek().value in QUERY_WORDS:
+            return True
+        # `((SELECT ...) ...`: the inner brackets end, and then a query goes on or an alias comes.
+        while True:
+            token = stream.peek(ahead) if ahead else stream.token
+            if token.kind in (Kind.END, Kind.FAULT):
+                return True
+            if token.kind is Kind.OPERATOR and token.value in ("(", ")"):
+                depth += 1 if token.value == "(" else -1
+                if depth == 1 and token.value == ")":
+                    break
+            ahead += 1
+        following = stream.peek(ahead + 1)
+        goes_on = ("union", "intersect", "except", "order", "limit", "offset", "fetch")
+        return following.value == ")" or following.value in goes_on
+
+    def _bracketed(self) -> FromItem:
+        """A join in brackets, which may have an alias of its own."""
+        stream = self._stream
+        stream.expect_mark("(")
+        inner = self._joined()
+        stream.expect_mark(")")
+        alias = self._alias()
+        if alias is None:
+            return inner
+        if not isinstance(inner, Join):
+            stream.fail(stream.last)
+        raise FeatureNotSupported.of("an alias of a join", alias.at)
+
+    def _function(self, at: int) -> FunctionTable:
+        stream = self._stream
+        call: Expression = self._expressions.call()
+        with_ordinality = False
+        if stream.at("with") and stream.peek().value == "ordinality":
+            stream.expect("with", "ordinality")
+            with_ordinality = True
+        if stream.at("as") and stream.peek().value == "(":
+            raise FeatureNotSupported.of("a column definition list", stream.token.position)
+        return FunctionTable((call,), with_ordinality, self._alias(), at)
+
+    def _table(self) -> Table:
+        stream = self._stream
+        stream.accept("only")
+        name = stream.object_name()
+        stream.accept_mark("*")
+        alias = self._alias()
+        if stream.at("tablesample"):
+            raise FeatureNotSupported.of("TABLESAMPLE", stream.token.position)
+        return Table(name.parts, alias, name.position)
+
+    def _alias(self) -> Alias | None:
+        stream = self._stream
+        if not stream.accept("as") and not stream.at_name():
+            return None
+        name = stream.identifier()
+        columns: tuple[str, ...] = ()
+        if stream.at_mark("("):
+            columns = tuple(each.name for each in stream.identifiers())
+        return Alias(name.name, columns, name.position)

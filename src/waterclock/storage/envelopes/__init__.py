@@ -1,0 +1,1 @@
+"""Envelopes: what a message means for the contents of a collection."""

@@ -1,0 +1,1 @@
+"""Reclocking onto the shared timeline: pure values and functions, no I/O, no clock."""

@@ -1,0 +1,69 @@
+"""What a remap collection looks like for a kind of source, and its rows.
+
+Each kind names its gauge of progress in its own words: Kafka has a partition and an offset,
+PostgreSQL an LSN. The collection holds these columns; `mz_timestamp`, which progress relations show
+first, is the time of the read and is not stored.
+
+An offset that does not fit 64 bits is held as text, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from waterclock.model.schema import Column, Int, Schema, Text
+from waterclock.persist.rows import updates as update_rows
+from waterclock.storage.reclock.progress import Partition
+from waterclock.storage.reclock.remap import Element, RemapUpdate
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressShape:
+    """The columns of a kind's remap, and whether partitions may appear while it runs."""
+
+    offset: Column
+    partition: Column | None = None
+    more_may_appear: bool = False
+
+    @property
+    def schema(self) -> Schema:
+        columns = (self.offset,) if self.partition is None else (self.partition, self.offset)
+        return Schema(columns)
+
+    def rows(self, given: Sequence[RemapUpdate]) -> pa.RecordBatch:
+        """The updates as storage takes them."""
+        return update_rows(self.schema, [(self._row(u.element), u.time, u.diff) for u in given])
+
+    def updates(self, batches: Iterable[pa.RecordBatch]) -> list[RemapUpdate]:
+        """The updates that storage gave."""
+        found = []
+        for batch in batches:
+            *columns, times, diffs = (column.to_pylist() for column in batch.columns)
+            for row, time, diff in zip(zip(*columns, strict=True), times, diffs, strict=True):
+                found.append(RemapUpdate(self._element(row), time, diff))
+        return found
+
+    def _row(self, element: Element) -> tuple[Any, ...]:
+        text = isinstance(self.offset.type, Text)
+        offset = str(element.offset) if text else element.offset
+        return (offset,) if self.partition is None else (element.partition, offset)
+
+    def _element(self, row: tuple[Any, ...]) -> Element:
+        partition: Partition = None if self.partition is None else row[0]
+        return Element(partition, int(row[-1]))
+
+
+def _column(name: str, held: Int | Text) -> Column:
+    return Column(name, held, nullable=False)
+
+
+KAFKA = ProgressShape(_column("offset", Int(64)), _column("partition", Int(32)), True)
+KINESIS = ProgressShape(_column("sequence_number", Text()), _column("shard_id", Text()), True)
+POSTGRES = ProgressShape(_column("lsn", Int(64)))
+PUBNUB = ProgressShape(_column("timetoken", Int(64)), _column("region", Int(64)), True)
+S3 = ProgressShape(_column("byte_offset", Int(64)), _column("key", Text()), True)
+LOAD_GENERATOR = ProgressShape(_column("offset", Int(64)))

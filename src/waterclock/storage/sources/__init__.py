@@ -1,0 +1,1 @@
+"""Sources: data from outside, brought onto the shared timeline."""

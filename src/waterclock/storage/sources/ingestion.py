@@ -1,0 +1,281 @@
+"""One source at work: the state machine around a connector and a ledger.
+
+A step looks upstream, binds what is new, reads it, and appends it; or notes that nothing is new.
+What goes wrong ends the step, not the loop that drives it: a transient fault lets the source stall
+and be tried again, later and later; a definite one lets it fail for good, with the error for all to
+see. A step that was broken off anywhere is made up for by the next one, here or after a restart,
+because everything it needs is in the ledger.
+
+Faults of our own data (it was taken over, or the store is gone) are raised: there is nothing more
+to be done for any source.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from waterclock.errors import WaterclockError
+from waterclock.persist.errors import Fenced, Unavailable
+from waterclock.persist.rows import DIFF, TIME
+from waterclock.storage.errors import CapabilityInvalid
+from waterclock.storage.sources.api import (
+    OFFSET,
+    Connector,
+    Envelope,
+    Kind,
+    Messages,
+    Probe,
+    SourceDescription,
+    Surroundings,
+)
+from waterclock.storage.sources.errors import SourceFault, TransientFault
+from waterclock.storage.sources.ledger import Ledger, Pending
+from waterclock.storage.sources.status import Health, SourceReport, Statistics, Status
+
+_FIRST_PAUSE_MS = 250
+_LONGEST_PAUSE_MS = 30_000
+_log = logging.getLogger(__name__)
+
+
+class Stopped(Exception):
+    """The source is not to go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a step came to.
+
+    `changed_at` is the time at which the contents changed, if they did. `again_ms` is when to do
+    the next one if not as usual, and None at the end.
+    """
+
+    changed_at: int | None = None
+    again_ms: int | None = None
+    is_over: bool = False
+
+
+class Ingestion:
+    """One source. Steps are done one at a time; everything else may be asked by any thread."""
+
+    def __init__(
+        self,
+        description: SourceDescription,
+        kind: Kind,
+        surroundings: Surroundings,
+        open_ledger: Callable[[], Ledger],
+    ) -> None:
+        self.description = description
+        self._kind = kind
+        self._surroundings = surroundings
+        self._open_ledger = open_ledger
+        self._ledger: Ledger | None = None
+        self._connector: Connector | None = None
+        self._envelopes: dict[str, Envelope] = {}
+        self._stopping = threading.Event()
+        self._pause_ms = 0
+        self.status = Status(Health.STARTING, surroundings.clock())
+        self.statistics = Statistics()
+
+    # What others ask
+
+    def report(self) -> SourceReport:
+        """How the source is."""
+        ledger = self._ledger
+        end = None if ledger is None else ledger.complete_to
+        lag = None if end is None else max(0, self._surroundings.clock() - (end - 1))
+        return SourceReport(self.description.id, self.status, replace(self.statistics, lag_ms=lag))
+
+    def stop(self) -> None:
+        """Do no further step, and break off the present one where it reads."""
+        self._stopping.set()
+
+    def close(self) -> None:
+        """Let go of the system upstream; not during a step."""
+        self._drop_connector()
+
+    # A step
+
+    def step(self) -> Outcome:
+        """Do what there is to do now. Raises `Fenced` and `Unavailable` only."""
+        try:
+            outcome = self._step()
+        except (Fenced, Unavailable):
+            self._ledger = None  # what has become durable is unknown: look again
+            self._drop_connector()
+            raise
+        except Stopped:
+            return Outcome(is_over=True)
+        except (TransientFault, OSError) as error:
+            return self._stalled(error)
+        except CapabilityInvalid as error:
+            if self._stopping.is_set():  # it was dropped under us
+                return Outcome(is_over=True)
+            return self._failed(error)
+        except WaterclockError as error:
+            return self._failed(error)
+        except Exception as error:
+            _log.exception("source %s stopped", self.description.name)
+            return self._failed(SourceFault(f"internal error: {error}"))
+        self._pause_ms = 0
+        return outcome
+
+    def _step(self) -> Outcome:
+        self._require_wanted()
+        ledger = self._opened_ledger()
+        if ledger.is_finished:
+            return self._finished(None)
+        now = self._surroundings.clock()
+        connector = self._opened_connector(ledger)
+        if ledger.bound is None:
+            ledger.begin(connector.start())
+            assert ledger.bound is not None
+            connector.resume(ledger.bound)
+        changed_at = None
+        if ledger.pending is not None:
+            changed_at = self._applied(ledger, connector, ledger.pending)
+            now = self._surroundings.clock()
+        return self._moved(ledger, connector, connector.probe(), now, changed_at)
+
+    def _moved(
+        self, ledger: Ledger, connector: Connector, probe: Probe, now: int, changed_at: int | None
+    ) -> Outcome:
+        """Follow what the probe has found."""
+        assert ledger.bound is not None
+        self.statistics = replace(self.statistics, offsets_known=probe.known.total)
+        probe.frontier.require_after(ledger.bound)
+        if probe.frontier != ledger.bound:
+            pending = ledger.bind(probe.frontier, now)
+            changed_at = self._applied(ledger, connector, pending)
+        elif probe.is_final:
+            return self._finished(ledger.finish(now))
+        else:
+            ledger.advance(now)
+        self._become(Health.RUNNING)
+        has_more = probe.is_final or probe.frontier != probe.known
+        return Outcome(changed_at, again_ms=0 if has_more else None)
+
+    def _applied(self, ledger: Ledger, connector: Connector, pending: Pending) -> int:
+        """Read what a binding binds and append it."""
+        taken: dict[str, list[Messages]] = {name: [] for name in self.description.outputs}
+        size = count = 0
+        for messages in self._read(connector, pending):
+            if messages.output in taken:
+                taken[messages.output].append(messages)
+                count += messages.batch.num_rows
+                size += messages.batch.nbytes
+        changes = {
+            name: _stamped(self._envelopes[name].changes(found), pending.time)
+            for name, found in taken.items()
+        }
+        self._require_wanted()
+        time = ledger.apply(changes)
+        updates = sum(table.num_rows for table in changes.values() if table is not None)
+        done = self.statistics
+        self.statistics = replace(
+            done,
+            messages=done.messages + count,
+            bytes=done.bytes + size,
+            updates=done.updates + updates,
+            offsets_committed=pending.bound.total,
+        )
+        connector.commit(pending.bound)
+        return time
+
+    def _read(self, connector: Connector, pending: Pending) -> Iterator[Messages]:
+        """The messages of a binding. What is not in its ranges is the connector's mistake."""
+        ranges = {each.partition: each for each in pending.ranges}
+        if not ranges:
+            return
+        for messages in connector.read(pending.ranges):
+            self._require_wanted()
+            offsets = np.asarray(messages.batch.column(OFFSET))
+            asked = ranges[messages.partition]
+            inside = not len(offsets) or (
+                asked.start <= offsets.min() and offsets.max() < asked.end
+            )
+            assert inside, f"offsets outside {asked} were read"
+            assert (pending.remap.times_of(messages.partition, offsets) == pending.time).all()
+            yield messages
+
+    def _opened_ledger(self) -> Ledger:
+        if self._ledger is None:
+            self._ledger = self._open_ledger()
+        return self._ledger
+
+    def _opened_connector(self, ledger: Ledger) -> Connector:
+        """The connector, told where the source stands. After a fault it is opened anew."""
+        if self._connector is None:
+            definition = self.description.definition
+            connector = self._kind.open(definition, self._surroundings)
+            for name in self.description.outputs:
+                envelope = self._kind.envelope(definition, name)
+                envelope.resume(_contents_of(ledger, name))
+                self._envelopes[name] = envelope
+            if ledger.bound is not None:
+                connector.resume(ledger.bound)
+            self._connector = connector
+            if ledger.bound is not None and ledger.pending is None:
+                committed = ledger.bound.total
+                self.statistics = replace(self.statistics, offsets_committed=committed)
+        return self._connector
+
+    # What becomes of it
+
+    def _require_wanted(self) -> None:
+        if self._stopping.is_set():
+            raise Stopped
+
+    def _finished(self, changed_at: int | None) -> Outcome:
+        self._become(Health.FINISHED)
+        self._drop_connector()
+        return Outcome(changed_at, is_over=True)
+
+    def _stalled(self, error: Exception) -> Outcome:
+        told = error if isinstance(error, WaterclockError) else TransientFault(str(error))
+        _log.warning("source %s has stalled: %s", self.description.name, told)
+        self._become(Health.STALLED, told)
+        self._drop_connector()
+        self._pause_ms = min(2 * self._pause_ms or _FIRST_PAUSE_MS, _LONGEST_PAUSE_MS)
+        return Outcome(again_ms=self._pause_ms)
+
+    def _failed(self, error: WaterclockError) -> Outcome:
+        _log.error("source %s has failed: %s", self.description.name, error)
+        self._become(Health.FAILED, error)
+        self._drop_connector()
+        return Outcome(is_over=True)
+
+    def _become(self, health: Health, error: WaterclockError | None = None) -> None:
+        new = Status(health, self._surroundings.clock(), error)
+        if not new.is_same(self.status):
+            self.status = new
+
+    def _drop_connector(self) -> None:
+        connector, self._connector = self._connector, None
+        if connector is None:
+            return
+        try:
+            connector.close()
+        except (WaterclockError, OSError) as error:
+            _log.warning("source %s could not be closed: %s", self.description.name, error)
+
+
+def _contents_of(ledger: Ledger, output: str) -> Callable[[], Iterator[pa.RecordBatch]]:
+    return lambda: ledger.contents(output)
+
+
+def _stamped(changes: list[pa.RecordBatch], time: int) -> pa.Table | None:
+    """Rows with diffs as updates at the time; None if there are none."""
+    filled = [batch for batch in changes if batch.num_rows]
+    if not filled:
+        return None
+    table = pa.Table.from_batches(filled)
+    place = table.schema.get_field_index(DIFF)
+    assert place == table.num_columns - 1, "the diff comes last"
+    times = pa.repeat(pa.scalar(time, pa.int64()), table.num_rows)
+    return table.add_column(place, pa.field(TIME, pa.int64(), nullable=False), times)

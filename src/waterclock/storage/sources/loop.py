@@ -1,0 +1,218 @@
+"""All sources of a server, and the loop that drives them.
+
+One thread decides whose turn it is; the steps themselves run in a pool, for a step may wait for a
+system that does not answer, and no other source shall wait with it. A source has one step at a
+time.
+
+Sources that look upstream equally often do so at the same moments. Somebody who waits for a source
+can ring the bell; then those that rest look at once, but only so many times a second.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from waterclock.model.ids import GlobalId
+from waterclock.persist.errors import Fenced, Unavailable
+from waterclock.persist.store import Plan, Store
+from waterclock.storage import riders
+from waterclock.storage.controller import Storage
+from waterclock.storage.sources.api import (
+    Kinds,
+    SourceDescription,
+    SourceHold,
+    Surroundings,
+    TakeHold,
+)
+from waterclock.storage.sources.errors import UnknownKind
+from waterclock.storage.sources.ingestion import Ingestion, Outcome
+from waterclock.storage.sources.ledger import Ledger
+from waterclock.storage.sources.status import Health, SourceReport
+
+_THREADS = 32
+_LEAST_REST_S = 0.05
+_AFTER_FAILURE_MS = 1000
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Turn:
+    """When a source is to be looked after next."""
+
+    ingestion: Ingestion
+    hold: SourceHold
+    due: float
+    looked: float = 0.0
+    running: Future[None] | None = None
+    is_over: bool = False
+    is_pausing: bool = False
+    """It has stalled and waits longer than usual; ringing the bell does not change that."""
+
+
+class Ingestions:
+    """Runs sources until it is closed. Thread-safe."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        store: Store,
+        kinds: Kinds,
+        surroundings: Surroundings,
+        take_hold: TakeHold,
+        *,
+        interval_ms: int = 1000,
+        changed: Callable[[int], None] = lambda _time: None,
+    ) -> None:
+        """`changed` is told each time at which the contents of some source have changed, when that
+        is durable.
+        """
+        self._storage = storage
+        self._store = store
+        self._kinds = kinds
+        self._surroundings = surroundings
+        self._take_hold = take_hold
+        self._interval_ms = interval_ms
+        self._changed = changed
+        self._turns: dict[GlobalId, _Turn] = {}
+        self._lock = threading.Condition()
+        self._rung = False
+        self._closing = False
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="waterclock-source")
+        self._thread = threading.Thread(target=self._run, name="waterclock-sources", daemon=True)
+        self._thread.start()
+
+    def add(self, description: SourceDescription) -> None:
+        """Run a source whose collections exist, from where it stands."""
+        kind = self._kinds.get(description.kind)
+        if kind is None:
+            raise UnknownKind(f"sources of kind {description.kind} are not supported")
+        hold = self._take_hold(description.collections)
+
+        def open_ledger() -> Ledger:
+            return Ledger(self._storage, self._store, description, kind.progress, hold)
+
+        ingestion = Ingestion(description, kind, self._surroundings, open_ledger)
+        with self._lock:
+            self._turns[description.id] = _Turn(ingestion, hold, time.monotonic())
+            self._lock.notify()
+
+    def removal(self, sources: Iterable[GlobalId]) -> Plan[None]:
+        """What ends sources durably, for the commit that drops them."""
+        with self._lock:
+            known = [self._turns[s].ingestion.description for s in sources if s in self._turns]
+        return riders.release_own_writers(c for each in known for c in each.collections)
+
+    def remove(self, source: GlobalId) -> None:
+        """Stop running a source. One that is not known is no error."""
+        with self._lock:
+            turn = self._turns.pop(source, None)
+        if turn is None:
+            return
+        turn.ingestion.stop()
+        turn.hold.close()
+        if turn.running is not None:
+            turn.running.add_done_callback(lambda _done: turn.ingestion.close())
+        else:
+            turn.ingestion.close()
+
+    def wake(self) -> None:
+        """Somebody waits for a source."""
+        with self._lock:
+            self._rung = True
+            self._lock.notify()
+
+    def reports(self) -> tuple[SourceReport, ...]:
+        """How all sources are."""
+        with self._lock:
+            found = [turn.ingestion for turn in self._turns.values()]
+        return tuple(each.report() for each in found)
+
+    def failed(self, collections: Iterable[GlobalId]) -> SourceReport | None:
+        """The report of a source that fills one of these collections and has failed."""
+        wanted = set(collections)
+        with self._lock:
+            found = [turn.ingestion for turn in self._turns.values()]
+        for each in found:
+            has_failed = each.status.health is Health.FAILED
+            if has_failed and wanted.intersection(each.description.collections):
+                return each.report()
+        return None
+
+    def close(self) -> None:
+        """Stop all sources, and wait for that. Holds stay: the sources go on at the next start."""
+        with self._lock:
+            self._closing = True
+            turns = list(self._turns.values())
+            self._lock.notify()
+        for turn in turns:
+            turn.ingestion.stop()
+        self._thread.join()
+        self._pool.shutdown(wait=True)
+        for turn in turns:
+            turn.ingestion.close()
+
+    # The loop
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if self._closing:
+                    return
+                self._hurry()
+                now = time.monotonic()
+                for turn in self._turns.values():
+                    if self._is_due(turn, now):
+                        turn.looked = now
+                        turn.running = self._pool.submit(self._look_after, turn)
+                self._lock.wait(self._rest(now))
+
+    def _hurry(self) -> None:
+        """Let those that rest be due at once, if the bell was rung."""
+        if not self._rung:
+            return
+        self._rung = False
+        for turn in self._turns.values():
+            if not turn.is_pausing:
+                turn.due = min(turn.due, turn.looked + _LEAST_REST_S)
+
+    @staticmethod
+    def _is_due(turn: _Turn, now: float) -> bool:
+        idle = turn.running is None or turn.running.done()
+        return idle and not turn.is_over and turn.due <= now
+
+    def _rest(self, now: float) -> float | None:
+        """How long nothing is to be done; None if nobody can say."""
+        waiting = [
+            turn.due
+            for turn in self._turns.values()
+            if not turn.is_over and (turn.running is None or turn.running.done())
+        ]
+        return max(0.0, min(waiting) - now) if waiting else None
+
+    def _look_after(self, turn: _Turn) -> None:
+        try:
+            outcome = turn.ingestion.step()
+        except (Fenced, Unavailable) as error:
+            over = isinstance(error, Fenced) or self._store.has_failed
+            _log.warning("a source could not write: %s", error)
+            outcome = Outcome(is_over=True) if over else Outcome(again_ms=_AFTER_FAILURE_MS)
+        with self._lock:
+            turn.due = self._next(turn, outcome)
+            turn.is_over = outcome.is_over
+            turn.is_pausing = bool(outcome.again_ms)
+            turn.running = None
+            self._lock.notify()
+        if outcome.changed_at is not None:
+            self._changed(outcome.changed_at)
+
+    def _next(self, turn: _Turn, outcome: Outcome) -> float:
+        now = time.monotonic()
+        if outcome.again_ms is not None:
+            return now + outcome.again_ms / 1000
+        interval_s = (turn.ingestion.description.interval_ms or self._interval_ms) / 1000
+        return (now // interval_s + 1) * interval_s

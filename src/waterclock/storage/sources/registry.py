@@ -1,0 +1,15 @@
+"""All kinds of sources that a server can run, by the name that the catalog has for them.
+
+To add one: write a connector (`api.Connector`) in a folder of its own, give it a `Kind`, enter it
+here, and tell the statement CREATE SOURCE how its definition is made.
+"""
+
+from __future__ import annotations
+
+from waterclock.storage.sources.api import Kinds
+from waterclock.storage.sources.generators import connector as load_generator
+
+
+def all_kinds() -> Kinds:
+    """Every kind there is."""
+    return {load_generator.NAME: load_generator.KIND}

@@ -1,0 +1,64 @@
+"""What a source says of itself: how it is, and how much it has done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from waterclock.errors import WaterclockError
+from waterclock.model.ids import GlobalId
+
+
+class Health(StrEnum):
+    """How a source is. The value is what users are shown."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    STALLED = "stalled"
+    """Something upstream does not work at present; it is tried again."""
+    FAILED = "failed"
+    """It can not go on, whatever is tried."""
+    FINISHED = "finished"
+    """Everything there is has been read, and nothing more will come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The health of a source since a moment, and what is wrong, if anything is."""
+
+    health: Health
+    since_ms: int
+    error: WaterclockError | None = None
+
+    def is_same(self, other: Status) -> bool:
+        """Whether a user would see no difference."""
+        return self.health is other.health and str(self.error) == str(other.error)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What a source has done since the server started, and where it stands.
+
+    Offsets are sums over the partitions. `lag_ms` is how long ago the contents were complete.
+    """
+
+    messages: int = 0
+    bytes: int = 0
+    updates: int = 0
+    offsets_known: int = 0
+    offsets_committed: int = 0
+    lag_ms: int | None = None
+
+    @property
+    def lag_offsets(self) -> int:
+        """How many offsets are known upstream and not here."""
+        return max(0, self.offsets_known - self.offsets_committed)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReport:
+    """A source's status and statistics."""
+
+    id: GlobalId
+    status: Status
+    statistics: Statistics

@@ -1,0 +1,251 @@
+"""Sources that a test owns whole: what is upstream, the clock, storage, and its crashes.
+
+`Upstream` is a system with partitions of messages, of which a test can see to it that it grows,
+shrinks, does not answer, or breaks off in the middle of a read. `SourceWorld` runs sources step by
+step, without a loop, over storage in memory that outlives servers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from waterclock.adapter.holds import Holds
+from waterclock.model.ids import GlobalId
+from waterclock.model.schema import Column, Schema, Text
+from waterclock.model.timeline import EPOCH_MILLIS
+from waterclock.persist.blob.memory import MemoryBlob
+from waterclock.persist.consensus.memory import MemoryConsensus
+from waterclock.persist.retry import Retry
+from waterclock.persist.store import Store
+from waterclock.storage import riders
+from waterclock.storage.api import Description, Progress, ReadCapability, Updates, Writers
+from waterclock.storage.controller import Storage
+from waterclock.storage.envelopes.plain import Plain
+from waterclock.storage.reclock.progress import Partition, Range, SourceFrontier
+from waterclock.storage.reclock.shape import KAFKA
+from waterclock.storage.sources.api import (
+    Connector,
+    Envelope,
+    Kind,
+    Kinds,
+    Messages,
+    Probe,
+    SourceDescription,
+    Surroundings,
+    message_schema,
+)
+from waterclock.storage.sources.errors import TransientFault
+from waterclock.storage.sources.ingestion import Ingestion, Outcome
+from waterclock.storage.sources.ledger import Ledger
+from waterclock.testing.persist_world import open_store
+
+ROWS = Schema((Column("message", Text(), nullable=False),))
+OUTPUT = "messages"
+KIND = "upstream"
+
+
+class Crash(BaseException):
+    """The server dies here: nothing may catch it."""
+
+
+@dataclass
+class Upstream:
+    """A system outside. Its messages are texts, by partition and offset."""
+
+    partitions: dict[Partition, list[str]] = field(default_factory=dict)
+    is_final: bool = False
+    fault: Exception | None = None
+    """Raised by every probe while it is there."""
+    breaks_after: int | None = None
+    """A read ends in a crash after so many messages."""
+    reads: list[tuple[Range, ...]] = field(default_factory=list)
+    committed: list[SourceFrontier] = field(default_factory=list)
+    more_may_appear: bool = True
+
+    @property
+    def frontier(self) -> SourceFrontier:
+        uppers = {partition: len(found) for partition, found in self.partitions.items()}
+        return SourceFrontier(uppers, self.more_may_appear)
+
+    def kind(self) -> Kind:
+        """The kind of source that reads it."""
+
+        def opened(definition: bytes, surroundings: Surroundings) -> Connector:
+            del definition, surroundings
+            return _UpstreamConnector(self)
+
+        def envelope(definition: bytes, output: str) -> Envelope:
+            del definition, output
+            return Plain()
+
+        return Kind(KAFKA, opened, envelope)
+
+
+class _UpstreamConnector:
+    """Implements `Connector`."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+
+    @property
+    def outputs(self) -> Mapping[str, Schema]:
+        return {OUTPUT: ROWS}
+
+    @property
+    def is_linearizable(self) -> bool:
+        return True
+
+    def start(self) -> SourceFrontier:
+        return SourceFrontier(dict.fromkeys(self._upstream.partitions, 0), True)
+
+    def resume(self, frontier: SourceFrontier) -> None:
+        pass
+
+    def probe(self) -> Probe:
+        if self._upstream.fault is not None:
+            raise self._upstream.fault
+        found = self._upstream.frontier
+        return Probe(found, found, self._upstream.is_final)
+
+    def read(self, ranges: Sequence[Range]) -> Iterator[Messages]:
+        self._upstream.reads.append(tuple(ranges))
+        left = self._upstream.breaks_after
+        for each in ranges:
+            for offset in range(each.start, each.end):
+                if left is not None:
+                    if left == 0:
+                        self._upstream.breaks_after = None
+                        raise Crash
+                    left -= 1
+                text = self._upstream.partitions[each.partition][offset]
+                columns = [pa.array([text]), pa.array([offset]), pa.array([1])]
+                schema = message_schema(ROWS)
+                yield Messages(OUTPUT, each.partition, pa.record_batch(columns, schema=schema))
+
+    def commit(self, frontier: SourceFrontier) -> None:
+        self._upstream.committed.append(frontier)
+
+    def close(self) -> None:
+        pass
+
+
+def unreachable() -> TransientFault:
+    """What a system that can not be reached lets one say."""
+    return TransientFault("could not connect", hint="Start it.")
+
+
+class SourceWorld:
+    """Storage, a clock that a test moves, and sources that it steps."""
+
+    def __init__(self) -> None:
+        self.blob, self.consensus = MemoryBlob(), MemoryConsensus()
+        self.now = 1000
+        self._next_id = 1
+        self._readers: dict[GlobalId, ReadCapability] = {}
+        self.crash_at: Callable[[Sequence[Any]], bool] | None = None
+        """Whether the server dies instead of doing an append of these writes."""
+        self.open()
+
+    def open(self) -> None:
+        """Start a server on what is durable; one that is there is as dead as after kill -9."""
+        self.store: Store = open_store(self.blob, self.consensus, Retry(attempts=1))
+        self.storage = Storage(self.store)
+        self.holds = Holds(self.storage)
+        for collection, reader in self._readers.items():
+            kept = riders.held(self.store, reader.token)
+            assert isinstance(kept, ReadCapability)
+            self._readers[collection] = kept
+            self.holds.adopt(kept)
+        self._watch_appends()
+
+    def _watch_appends(self) -> None:
+        append = self.storage.append
+
+        def watched(*writes: Any) -> Any:
+            if self.crash_at is not None and self.crash_at(writes):
+                self.crash_at = None
+                raise Crash
+            return append(*writes)
+
+        self.storage.append = watched  # type: ignore[method-assign]
+
+    def clock(self) -> int:
+        return self.now
+
+    def create(
+        self, kind: str, definition: bytes, shape: Schema, outputs: Mapping[str, Schema]
+    ) -> SourceDescription:
+        """The collections of a new source."""
+        ids = {name: self._collection(schema) for name, schema in outputs.items()}
+        remap = self._collection(shape)
+        source = GlobalId.user(self._take_id())
+        return SourceDescription(source, "s", kind, definition, remap, ids)
+
+    def _collection(self, schema: Schema) -> GlobalId:
+        collection = GlobalId.user(self._take_id())
+        description = Description(schema, Writers.STORAGE)
+        start = EPOCH_MILLIS.frontier(self.now)
+        reader, _ = self.store.commit(riders.create(collection, description, start))
+        self._readers[collection] = reader
+        self.holds.adopt(reader)
+        return collection
+
+    def _take_id(self) -> int:
+        self._next_id += 1
+        return self._next_id
+
+    def ingestion(self, description: SourceDescription, kinds: Kinds) -> Ingestion:
+        """The source, as a server that has just started finds it."""
+        kind = kinds[description.kind]
+        hold = self.holds.take(description.collections)
+        return Ingestion(
+            description,
+            kind,
+            Surroundings(self.clock),
+            lambda: Ledger(self.storage, self.store, description, kind.progress, hold),
+        )
+
+    def step(self, ingestion: Ingestion, *, later_ms: int = 1000) -> Outcome:
+        """A step, some time after the last."""
+        self.now += later_ms
+        return ingestion.step()
+
+    def upper(self, collection: GlobalId) -> int | None:
+        return riders.frontiers(self.store, [collection])[collection][1].only()
+
+    def updates(self, collection: GlobalId) -> Counter[tuple[tuple[Any, ...], int]]:
+        """All updates of a collection, as a diff for each row and time."""
+        capability = self.holds.capability(collection)
+        since = capability.frontier.only()
+        found: Counter[tuple[tuple[Any, ...], int]] = Counter()
+        if since is None or self.upper(collection) == since:
+            return found
+        subscription = self.storage.subscribe_at(capability)
+        for message in subscription:
+            match message:
+                case Updates(batch):
+                    *columns, times, diffs = (column.to_pylist() for column in batch.columns)
+                    for row, time, diff in zip(
+                        zip(*columns, strict=True), times, diffs, strict=True
+                    ):
+                        found[row, time] += diff
+                case Progress():
+                    break
+        subscription.close()
+        return Counter({key: diff for key, diff in found.items() if diff})
+
+    def contents(self, collection: GlobalId, time: int) -> Counter[tuple[Any, ...]]:
+        """The rows at a time that is complete."""
+        found: Counter[tuple[Any, ...]] = Counter()
+        for (row, at), diff in self.updates(collection).items():
+            if at <= time:
+                found[row] += diff
+        return Counter({row: count for row, count in found.items() if count})
+
+
+__all__ = ["KIND", "OUTPUT", "ROWS", "Crash", "SourceWorld", "Upstream", "unreachable"]

@@ -1,0 +1,1 @@
+"""TPC-H as views that are maintained: data, queries, changes of the data, and a check of it all."""

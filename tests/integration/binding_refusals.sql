@@ -1,0 +1,84 @@
+-- One query a line, each refused with the SQLSTATE, and at the place, of PostgreSQL.
+select nope from t
+select t.nope from t
+select x.a from t
+select a from t, u
+select a from nope
+select * from t t, u t
+select foo(a) from t
+select length(a) from t
+select a + b from t
+select a + 'x' from t
+select 'x' + 'y'
+select a from t group by b
+select a, count(*) from t
+select * from t group by a
+select sum(count(*)) from t
+select a from t where count(*) > 1
+select a from t where row_number() over () = 1
+select count(*) from t group by count(*)
+select a from t order by 5
+select a from t group by 3
+select a, b from t union select a from t
+select a from t union select b from t
+select a from t union select d from t
+select case when a then 1 else 2 end from t
+select a from t where b
+select a from t where a
+select 1 limit -1
+select 'abc'::int
+select '2024-13-01'::date
+select cast(d as int) from t
+select (select a, b from t)
+select a from t where a in (select a, b from t)
+select distinct a from t order by b
+select distinct on (a) a from t order by b
+select row_number() from t
+select sum(a) over w from t
+select lower(distinct b) from t
+select lower(b) over () from t
+select count() from t
+select a[1] from t
+select * from t join u using (nope)
+select * from t join u using (a) join w using (nope)
+select * from (select 1)
+select 1 from t where a = any(b)
+select coalesce(a, b) from t
+select array[a, b] from t
+select unnest(a) from t
+with x as (select 1), x as (select 2) select * from x
+with x(a, b) as (select 1) select * from x
+select * from t as q(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w)
+values (1, 2), (3)
+values (1), ('x'::text)
+select *
+select max(j) from t
+select extract(foo from ts) from t
+select date_trunc('foo', ts) from t
+select b ~ '[' from t
+select a between 1 and 'x' from t
+select a in (1, 'x') from t
+select a = b from t
+select a = d from t
+select not a from t
+select a and bl from t
+select -b from t
+select round(f, 2) from t
+select nullif(a, b) from t
+select t from nope t
+select grouping(a) from t
+select a, grouping(b) from t group by a
+select 1 from t having a > 1
+select sum(a) filter (where count(*) > 1) from t
+select 5000000000::int
+select 40000::smallint
+select 1 order by 2
+select a b c from t
+select from where
+select a from t where a = $1 and
+select a < b < a from t
+select 1 + from t
+select (1, 2) = (1, 2, 3)
+select a from t where a + 1
+select a from t where (a || b)
+select case when b || 'x' then 1 end from t

@@ -1,0 +1,119 @@
+"""Aggregates at every time: those with kernels, those without, DISTINCT, grouping sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from waterclock.compute.plan.nodes import Regroup, walk
+from waterclock.testing.views import Views, interpreted
+
+pytestmark = pytest.mark.slow
+
+KERNELS = {
+    "booleans": (
+        "SELECT s, bool_and(b), every(v > 0), any(b), some(b), bool_or(v > 3) FILTER (WHERE k > 0)"
+        " FROM u1 GROUP BY s"
+    ),
+    "booleans without groups": "SELECT bool_and(b), bool_or(b), count_if(b) FROM u1 WHERE v > 5",
+    "variances of integers": (
+        "SELECT s, stddev(v), stddev_pop(v), var_samp(v), variance(v), var_pop(v), std(v), avg(v),"
+        " sum(v), count(*) FROM u1 GROUP BY s"
+    ),
+    "variances of decimals": (
+        "SELECT t, stddev(w), var_pop(x), var_samp(x * 3) FILTER (WHERE i > 0), stddev_pop(i),"
+        " max(w) FROM u2 GROUP BY t"
+    ),
+    "variances without groups": "SELECT var_pop(v), stddev(v + k), var_samp(k) FROM u1 WHERE v > 4",
+    "a variance of distinct values": (
+        "SELECT t, var_pop(DISTINCT i), stddev(w), count(*) FROM u2 GROUP BY t"
+    ),
+    "extremes of every type": (
+        "SELECT s, min(b), max(b), min(d), max(v), min(CAST(k AS SMALLINT)), max(CAST(k AS INT)),"
+        " CAST(max(CAST(d AS TIMESTAMP)) AS STRING), CAST(min(CAST(d AS TIMESTAMP_NTZ)) AS STRING),"
+        " min(s), max(CAST(s AS BINARY)), min(abs(f)), max(CAST(v AS DECIMAL(20, 3)))"
+        " FROM u1 GROUP BY s"
+    ),
+    "extremes of arrays and structs": (
+        "SELECT k, min(array(v, k)), max(array(s)), min(struct(d, s)), max(struct(v, b)),"
+        " max(CASE WHEN v > 0 THEN array(v) END) FROM u1 GROUP BY k"
+    ),
+    "cube, distinct": (
+        "SELECT k, s, count(DISTINCT v), sum(DISTINCT v), stddev(v), min(d), grouping_id(k, s)"
+        " FROM u1 GROUP BY CUBE (k, s)"
+    ),
+    "rollup, several distinct, having": (
+        "SELECT k, s, count(DISTINCT v), count(DISTINCT d), sum(v), min(d), grouping(s) FROM u1"
+        " GROUP BY ROLLUP (k, s) HAVING count(*) > 1"
+    ),
+    "grouping sets, distinct with a filter": (
+        "SELECT k, b, count(DISTINCT s) FILTER (WHERE v > 0), count(*) FROM u1"
+        " GROUP BY GROUPING SETS ((k), (b), (k, b), ())"
+    ),
+    "several distinct, with filters": (
+        "SELECT s, count(DISTINCT k) FILTER (WHERE v > 1), avg(DISTINCT v), max(v),"
+        " count(DISTINCT d)"
+        " FROM u1 GROUP BY s"
+    ),
+    "distinct pairs": (
+        "SELECT s, count(DISTINCT k, b), count(v), sum(v), avg(v), count(k, v) FROM u1 GROUP BY s"
+    ),
+    "distinct pairs without groups": "SELECT count(DISTINCT k, f) FILTER (WHERE v > 2) FROM u1",
+    "a distinct constant": "SELECT s, count(DISTINCT 1), count(1) FROM u1 GROUP BY s",
+    "a constant key": "SELECT 'x', sum(v) FROM u1 GROUP BY 1",
+    "neither keys nor aggregates": "SELECT 'x' AS c FROM u1 WHERE v > 5 HAVING true",
+    "keys alone": "SELECT k + 1 FROM u1 GROUP BY k + 1, s",
+}
+REGROUPED = {
+    "tries": "SELECT s, try_sum(v * 4611686018427387904), try_avg(v), sum(v) FROM u1 GROUP BY s",
+    "distinct without a kernel": (
+        "SELECT s, sort_array(collect_list(DISTINCT v)), count(DISTINCT k), sum(v) FROM u1"
+        " GROUP BY s"
+    ),
+    "distinct without a kernel, with a filter": (
+        "SELECT s, sort_array(collect_list(DISTINCT v) FILTER (WHERE k > 1)), count(*)"
+        " FROM u1 GROUP BY s"
+    ),
+    "distinct without kernel or groups": (
+        "SELECT percentile(DISTINCT v, 0.5), count(*), max(k) FROM u1 WHERE v > 4"
+    ),
+    "several distinct without a kernel": (
+        "SELECT k, sort_array(collect_set(DISTINCT s)), percentile(DISTINCT v, 0.5) FROM u1"
+        " GROUP BY k"
+    ),
+    "distinct texts, joined in order": (
+        "SELECT k, string_agg(DISTINCT s, ',') WITHIN GROUP (ORDER BY s), max(v) FROM u1 GROUP BY k"
+    ),
+    "grouping sets of variances, several distinct": (
+        "SELECT k, s, count(DISTINCT v), count(DISTINCT d), var_pop(v) FROM u1"
+        " GROUP BY GROUPING SETS ((k), (k, s), ())"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def views(spark: SparkSession) -> Iterator[Views]:
+    with interpreted(spark):
+        yield Views(spark)
+
+
+@pytest.mark.semantics(44, 112)
+@pytest.mark.parametrize("name", KERNELS)
+def test_aggregates_with_kernels_at_every_time(name: str, views: Views, tmp_path: Path) -> None:
+    assert not any(isinstance(node, Regroup) for node in walk(views.planned(KERNELS[name])))
+    assert views.check(KERNELS[name], tmp_path, tolerance=1e-12) > 0
+
+
+@pytest.mark.xfail(strict=True, reason="fields that are never null inside structs that may be")
+def test_extremes_of_structs_with_fields_that_are_never_null(views: Views, tmp_path: Path) -> None:
+    assert views.check("SELECT k, max(struct(1 AS one, v)) FROM u1 GROUP BY k", tmp_path) > 0
+
+
+@pytest.mark.semantics(44, 112)
+@pytest.mark.parametrize("name", REGROUPED)
+def test_aggregates_without_kernels_at_every_time(name: str, views: Views, tmp_path: Path) -> None:
+    assert any(isinstance(node, Regroup) for node in walk(views.planned(REGROUPED[name])))
+    assert views.check(REGROUPED[name], tmp_path, tolerance=1e-12) > 0

@@ -1,0 +1,113 @@
+"""Sources that are killed again and again bring everything once, at the time it was bound."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from waterclock.model.ids import GlobalId
+from waterclock.storage.api import Progress, Updates
+from waterclock.storage.reclock.remap import Remap
+from waterclock.storage.reclock.shape import LOAD_GENERATOR
+from waterclock.storage.sources.generators import connector
+from waterclock.storage.sources.generators.api import Options
+from waterclock.testing.crash.sources import (
+    BANK,
+    BANK_REMAP,
+    COUNT,
+    COUNTER,
+    COUNTER_REMAP,
+    SourcesServer,
+)
+
+KILLS = 6
+
+
+def run(folder: Path, lives_s: float | None) -> bool:
+    """A server's life; whether it ended by itself."""
+    command = [sys.executable, "-m", "waterclock.testing.crash.sources", str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == b"running\n"
+        if lives_s is None:
+            assert process.wait(120) == 0
+            return True
+        try:
+            process.wait(lives_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def bound_but_not_read(folder: Path) -> int:
+    """How many sources were killed between binding and append."""
+    server = SourcesServer(folder)
+    uppers = server.uppers()
+    server.close()
+    pairs = ((COUNTER, COUNTER_REMAP), (BANK, BANK_REMAP))
+    return sum(uppers[data] != uppers[remap] for data, remap in pairs)
+
+
+def updates(server: SourcesServer, collection: GlobalId) -> pa.Table:
+    """Everything that is still known of a collection."""
+    found = []
+    subscription = server.storage.subscribe_at(server.holds.capability(collection))
+    for message in subscription:
+        match message:
+            case Updates(batch):
+                found.append(batch)
+            case Progress():
+                break
+    subscription.close()
+    return pa.Table.from_batches(found)
+
+
+@pytest.mark.slow
+@pytest.mark.semantics(113, 114, 151)
+def test_killed_again_and_again(tmp_path: Path) -> None:
+    pick = random.Random(7)
+    pending = 0
+    for _ in range(KILLS):
+        assert not run(tmp_path, pick.uniform(0.1, 0.5)), "it is killed before the end"
+        pending += bound_but_not_read(tmp_path)
+    print(f"{pending} bindings were pending after {KILLS} kills")
+    run(tmp_path, None)
+    server = SourcesServer(tmp_path)
+    try:
+        for kind, data, remap in (
+            ("counter", COUNTER, COUNTER_REMAP),
+            ("bank", BANK, BANK_REMAP),
+        ):
+            check(server, kind, data, remap)
+    finally:
+        server.close()
+
+
+def check(server: SourcesServer, kind: str, data: GlobalId, remap: GlobalId) -> None:
+    since = server.holds.capability(data).frontier.only()
+    assert since is not None
+    rows = updates(server, data).to_pydict()
+    first = next(iter(rows))
+    assert set(rows["mz_diff"]) == {1}
+    stamped = dict(zip(rows[first], rows["mz_timestamp"], strict=True))
+    assert len(stamped) == len(rows[first]) == COUNT  # everything, once
+    found = LOAD_GENERATOR.updates(updates(server, remap).to_batches())
+    bindings = Remap.of_updates(found, more_may_appear=False)
+    options = Options(kind=kind, tick_ms=1, created_ms=0, seed=42, maximum=COUNT)
+    generator = connector.generator_of(options)
+    [output] = generator.outputs
+    ids = generator.make(output, 0, COUNT).column(0).to_pylist()
+    for offset, each in enumerate(ids):
+        bound_at = bindings.time_of(None, offset)
+        assert bound_at is not None
+        assert max(stamped[each], since) == max(bound_at, since)  # where it was bound

@@ -1,0 +1,36 @@
+"""Which time a read gets, when others hold its inputs too."""
+
+from __future__ import annotations
+
+import pytest
+
+from waterclock.model.timeline import EPOCH_MILLIS
+from waterclock.oracle.selection import Isolation
+from waterclock.storage.api import ReadCapability
+from waterclock.testing.adapter_world import AdapterWorld, in_world
+
+
+@pytest.mark.semantics(84, 102)
+@in_world
+async def test_a_read_is_not_before_what_the_adapter_itself_holds(world: AdapterWorld) -> None:
+    client = await world.connect()
+    await client.run("CREATE TABLE t (a int); INSERT INTO t VALUES (1)")
+    [table] = world.core.current.items()
+    core = world.core
+    other, _ = core.storage.acquire_capabilities(table.id, write=False)
+    assert isinstance(other, ReadCapability)
+    # The adapter lets go of everything up to now, while the other keeps the past readable, and
+    # nothing was written since, so that the oracle still tells the time of the last write.
+    core.holds.allow_compaction(core.oracle.read_ts() + 10)
+    held = core.holds.capability(table.id).frontier
+    assert other.frontier < held
+    moment = core_choice(world)
+    assert held.less_equal(EPOCH_MILLIS.time(moment))
+    assert await client.rows("SELECT * FROM t") == [(1,)]
+
+
+def core_choice(world: AdapterWorld) -> int:
+    [table] = world.core.current.items()
+    moment = world.front.reading.choose([table.id], Isolation.STRICT_SERIALIZABLE)
+    moment.close()
+    return moment.time

@@ -1,0 +1,42 @@
+"""The small shell: when a statement is complete, and how results look."""
+
+from __future__ import annotations
+
+import pytest
+
+from waterclock.server.shell import _mark, is_complete, table
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("select 1;", True),
+        ("select 1; -- done", True),
+        ("select 1", False),
+        ("select ';", False),
+        ("select ';';", True),
+        ("select $$;", False),
+        ("/* ;", False),
+        ("\n", True),
+        ("-- only a comment\n", True),
+    ],
+)
+def test_a_statement_ends_with_a_semicolon_outside_of_strings(text: str, expected: bool) -> None:
+    assert is_complete(text) is expected
+
+
+def test_a_table() -> None:
+    assert list(table(["id", "name"], [["1", "Ada"], ["22", ""]])) == [
+        "id | name",
+        "---+-----",
+        "1  | Ada",
+        "22 |",
+        "(2 rows)",
+    ]
+    assert list(table(["n"], [["1"]]))[-1] == "(1 row)"
+
+
+def test_the_mark_is_below_the_character() -> None:
+    line, mark = _mark("select 1,\n  oops from t", 13)
+    assert line == "LINE 2:   oops from t"
+    assert mark.index("^") == line.index("oops")
