@@ -25,6 +25,8 @@ TYPES = HERE.parent / "unit" / "sql" / "binding" / "expression_types.txt"
 _TUNED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
 }
 
 

@@ -88,7 +88,7 @@ def test_sql_from_the_command_line(server: ServerProcess) -> None:
     assert done.returncode == 0, done.stderr
     assert "country | orders | total" in done.stdout
     assert done.stdout.endswith("one\n---\n1\n(1 row)\n")
-    failed = cli("sql", server.dsn, "-c", "SELECT nonsense")
+    failed = cli("sql", server.dsn, "-c", "SELECT nonsense FROM orders")
     assert failed.returncode == 1
     assert "ERROR:" in failed.stderr
     assert "^" in failed.stderr

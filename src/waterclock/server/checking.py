@@ -98,6 +98,8 @@ def _entries(path: Path, findings: Findings) -> Iterator[tuple[int, tuple[AnyEve
         for (told,) in log.execute("PRAGMA integrity_check(20)").fetchall():
             if told != "ok":
                 findings.damage.append(f"log: {told}")
+        if not log.execute("SELECT 1 FROM sqlite_schema WHERE name = 'log'").fetchall():
+            return  # the server was killed before it had come to anything
         for position, entry in log.execute("SELECT position, entry FROM log ORDER BY position"):
             try:
                 yield position, decode_entry(entry)

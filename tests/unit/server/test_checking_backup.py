@@ -100,6 +100,15 @@ def test_a_directory_of_a_killed_server(path: Path) -> None:
     assert code == 0, told
 
 
+def test_a_server_that_was_killed_at_its_first_moment(tmp_path: Path) -> None:
+    (tmp_path / "log.db").touch()
+    code, told = checked(tmp_path)
+    assert code == 0, told
+    backup.back_up(tmp_path, tmp_path / "b.tar", io.StringIO())
+    backup.restore(tmp_path / "b.tar", tmp_path / "copy", io.StringIO())
+    Data(tmp_path / "copy").close()
+
+
 def test_a_running_server_is_left_alone(path: Path) -> None:
     data = Data(path)
     try:

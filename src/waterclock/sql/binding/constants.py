@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 import re
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import Context as DecimalContext
 
 import pyarrow as pa
 
@@ -28,6 +29,7 @@ from waterclock.sql.dialect.literals import decimal_literal, null, scalar_litera
 from waterclock.sql.dialect.types import MOST_DIGITS, UNKNOWN
 from waterclock.sql.errors import FeatureNotSupported
 
+_EXACT = DecimalContext(prec=2 * MOST_DIGITS, rounding=ROUND_HALF_UP)
 _PLAIN_BOOLS = {"t": True, "true": True, "f": False, "false": False}
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
@@ -47,8 +49,8 @@ def decimal(value: Decimal, at: int) -> Typed:
     """A numeric with exactly its digits."""
     _, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
-    if exponent > 0:
-        value = value.quantize(Decimal(1)) if len(digits) + exponent <= MOST_DIGITS else value
+    if 0 < exponent <= MOST_DIGITS:
+        value = Decimal(int(value))
         _, digits, exponent = value.as_tuple()
         assert isinstance(exponent, int)
     scale = max(0, -exponent)
@@ -120,7 +122,7 @@ def read_plainly(text: str, declared: PgType) -> pa.Scalar:
             case Float():
                 return pa.scalar(float(word), held)
             case DecimalType(_, scale):
-                return pa.scalar(Decimal(word).quantize(Decimal(1).scaleb(-scale)), held)
+                return pa.scalar(_EXACT.quantize(Decimal(word), Decimal(1).scaleb(-scale)), held)
             case Date() if _ISO_DATE.fullmatch(word):
                 return pa.scalar(datetime.date.fromisoformat(word), held)
             case Timestamp(zoned) if _ISO_DATE.match(word):
