@@ -249,5 +249,14 @@ select (array[1,2,3])[2], (array['a','b'])[1], array[1,2] || array[3], array_len
 select 'NaN'::float8, 'Infinity'::float8, '-Infinity'::float4, 'NaN'::float8 = 'NaN'::float8, 'NaN'::float8 > 1e30
 select length(b), lower(b), upper(b), initcap(b), left(b, 2), right(b, 2), left(b, -1), right(b, -1), lpad(b, 8, '*'), rpad(b, 3) from t where id <> 6
 select upper(b) as x, count(*) from t where id <> 6 group by upper(b) order by 1
-select bl::text || bl, array[true, false]::text, array[1.5, 2.25], array[date '2020-01-01'], array[null, 'x y', 'a"b', 'c\d']::text from t
+select bl::text || bl, array[true, false]::text, array[1.50, 2.25], array[date '2020-01-01'], array[null, 'x y', 'a"b', 'c\d']::text from t
 select true, false, null, 'x', 1.50, 1e3, .5, 12345678901, -5, 'abc'::text, '5'::int, date '2020-01-01', interval '1 day', array[1,2], array['a',null]
+select f::text, count(*) from t group by f::text
+select i::text, max(id) from t group by i::text order by 2
+select tz::text || 'x' as z, count(*) from t group by tz::text || 'x' having count(*) > 0
+select c * n, count(*) from t where id not in (4, 7) group by c * n
+select sum(a) over (partition by b order by id), b || '!' from t where id <> 4
+select t.id, x.id from t join lateral (select u.id from u where u.a = t.a) x on true order by 1, 2
+select case when count(*) > 5 then 'many' else 'few' end, coalesce(sum(a) filter (where a > 1000000000), 0) from t where id <> 4
+select date_trunc('month', tz) as m, count(*), count(distinct a) from t where id <> 4 group by 1 order by 1
+select extract(year from d) as y, sum(c) from t where id <> 4 group by extract(year from d) order by 1

@@ -31,8 +31,8 @@ def connect(path_or_dsn: str | Path, spark: SparkSession | None = None) -> Conne
 
 def _embedded(path: Path, spark: SparkSession | None) -> Connection:
     from waterclock.client.embedded import EmbeddedConnection
-    from waterclock.client.loop import LoopThread
     from waterclock.server.data import Data
+    from waterclock.server.loop import LoopThread
     from waterclock.server.spark import adopted, start_spark
     from waterclock.server.wiring import Database
 

@@ -29,11 +29,11 @@ from waterclock.adapter.api import (
 )
 from waterclock.client.api import Changes, Result
 from waterclock.client.changes import Pending
-from waterclock.client.loop import LoopThread
 from waterclock.client.statements import copy_text, subscribe_text
 from waterclock.errors import WaterclockError
 from waterclock.model.pg_types import PgType, column_type
 from waterclock.persist.rows import arrow_type
+from waterclock.server.loop import LoopThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable

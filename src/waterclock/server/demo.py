@@ -7,7 +7,6 @@ Nothing stays behind.
 
 from __future__ import annotations
 
-import asyncio
 import random
 import tempfile
 import threading
@@ -18,10 +17,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import psycopg
-import uvloop
 
 from waterclock.server.banner import psql_line
 from waterclock.server.configuration import Configuration
+from waterclock.server.loop import LoopThread
 from waterclock.server.process import Server
 
 _PAUSE_S = 0.7
@@ -33,9 +32,11 @@ _STEPS = (
     " SELECT c.country, count(*) AS orders, sum(o.amount) AS total"
     " FROM orders o JOIN customers c ON c.id = o.customer GROUP BY c.country",
 )
+_READ = "SELECT * FROM sales"
 _WATCH = "COPY (SUBSCRIBE TO sales) TO STDOUT"
 _GO_ON = """
-Every line above was one consistent state of the view, at the time in front. To go on:
+Lines with the same time are one change: what left the view and what came, never one without the
+other. To go on:
 
     waterclock serve                  a server of your own, with its data in ./waterclock-data
     waterclock sql                    SQL on it, with psql if that is installed
@@ -64,9 +65,12 @@ def _show(dsn: str, seconds: float, out: TextIO) -> None:
             _say(out, f"\n  {step};")
             connection.execute(step.encode())
         _say(out, f"\nWriting orders for {seconds:.0f} s, and watching:  SUBSCRIBE TO sales\n")
+        connection.execute(_READ)  # waits for the view's first contents
         watcher = threading.Thread(target=_watch, args=(watching, out), daemon=True)
         watcher.start()
         _write(connection, seconds)
+        connection.execute(_READ)  # waits for the view to have followed
+        time.sleep(_PAUSE_S)
         watching.cancel_safe(timeout=10)
         watcher.join(10)
 
@@ -93,19 +97,13 @@ def _watch(connection: psycopg.Connection[Any], out: TextIO) -> None:
 @contextmanager
 def running(configuration: Configuration) -> Iterator[Server]:
     """A server in a thread of this process, with an event loop of its own."""
-    loop = uvloop.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="waterclock-server", daemon=True)
-    thread.start()
+    loop = LoopThread()
     server = Server(configuration)
     try:
-        asyncio.run_coroutine_threadsafe(server.start(), loop).result()
-        try:
-            yield server
-        finally:
-            asyncio.run_coroutine_threadsafe(server.stop(), loop).result()
+        loop.run(server.start())
+        yield server
     finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
+        loop.run(server.stop())
         loop.close()
 
 

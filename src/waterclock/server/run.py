@@ -10,10 +10,13 @@ import uvloop
 from waterclock.server.configuration import Configuration
 from waterclock.server.logs import begin_logging
 from waterclock.server.process import serve
+from waterclock.storage.background import SWITCH_INTERVAL_S
 
 
 def run(configuration: Configuration) -> None:
     """Serve until a signal comes. Raises what keeps the server from starting."""
     begin_logging(configuration.log_level, sys.stderr)
+    # A thread that merges must not keep the one that commits waiting for long.
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve(configuration, sys.stdout))

@@ -1,7 +1,8 @@
 """Putting the layers together, for a server and for a program that has the database inside.
 
     <data>/LOCK, log.db, blobs/, scratch/    durable data (see `persist.directory`)
-    <data>/views/, queries/                  what compute can make again, and scratch of queries
+    <data>/views/                            the state of views (see `state`)
+    <data>/queries/, spark/                  scratch of queries and of Spark
     <data>/secrets.key                       the key of the secrets; not in the log
     <data>/tls/                              a certificate that the server made for itself
 
@@ -17,6 +18,7 @@ from waterclock.adapter.front import SqlFront
 from waterclock.adapter.secrets import SecretBox
 from waterclock.compute.engine import Spark
 from waterclock.server.data import Data
+from waterclock.server.state import require_state
 
 SECRETS_KEY = "secrets.key"
 
@@ -31,6 +33,7 @@ class Database:
         pace: Pace | None = None,
         ticked: Callable[[float], None] | None = None,
     ) -> None:
+        require_state(data.store, data.path / "views")
         self.data = data
         self.spark = spark
         self.core = Coordinator(

@@ -2,7 +2,9 @@
 
 `lexer` makes tokens by PostgreSQL's rules, `parser` makes of them one of the statements in `ast`,
 `types` reads the names of types, `quoting` and `printing` write. Queries and expressions inside a
-statement are cut out as text with their position: what they mean is not decided here.
+statement are cut out as text with their position: `query` makes trees of them, and `binding` finds
+out what they mean and writes them as Spark SQL, with the entries of `functions` and what `dialect`
+knows of values and types.
 
 Nothing here knows a catalog, a session or an engine. Import from the submodules; this module
 exports nothing.

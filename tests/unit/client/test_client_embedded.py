@@ -13,10 +13,10 @@ from waterclock.adapter.api import ColumnDescription, CopyIn, Response, Rows
 from waterclock.client.api import Connection, NoSpark
 from waterclock.client.connecting import connect
 from waterclock.client.embedded import EmbeddedConnection, NeedsAppend, WrongParameters
-from waterclock.client.loop import LoopThread
 from waterclock.client.remote import ServerError
 from waterclock.errors import WaterclockError
 from waterclock.model.pg_types import BOOL, INT4, INT8, MZ_TIMESTAMP, TEXT
+from waterclock.server.loop import LoopThread
 from waterclock.testing.fake_adapter import FakeFront, FakeSession, FakeTable
 
 COLUMNS = (ColumnDescription("a", INT4), ColumnDescription("b", TEXT))

@@ -27,7 +27,7 @@ from waterclock.sql.binding.statement import Parameters, Statement
 from waterclock.sql.binding.typed import Column, Known, Typed
 from waterclock.sql.dialect.facts import SessionFacts
 from waterclock.sql.dialect.types import UNKNOWN, is_array, name_of, spark_type
-from waterclock.sql.errors import SqlFault, SyntaxFault
+from waterclock.sql.errors import FeatureNotSupported, SqlFault, SyntaxFault
 from waterclock.sql.query import parse_expression, parse_query
 
 
@@ -99,6 +99,8 @@ def _assigned(
 
 def _bound(block: Block, statement: Statement) -> BoundQuery:
     columns = block.columns()
+    if not columns:
+        raise FeatureNotSupported.of("a query without columns")
     block = block.with_values([_held(output.value) for output in block.outputs])
     return BoundQuery(
         sql=block.sql(_names(columns)),
@@ -154,7 +156,7 @@ def bind_expression(
     with positions_from(position):
         queries = Queries(statement)
         scope = Scope(statement.scope())
-        made = tuple(_given(column, place, scope) for place, column in enumerate(columns))
+        made = tuple(_given(column, scope) for column in columns)
         scope.add(Relation(relation, made), position)
         scope.visible = list(made)
         value = queries.expressions.bind(parse_expression(text), Place(scope, clause))
@@ -174,9 +176,9 @@ def bind_expression(
         )
 
 
-def _given(column: BoundColumn, place: int, scope: Scope) -> Column:
+def _given(column: BoundColumn, scope: Scope) -> Column:
     sql = "`" + column.name.replace("`", "``") + "`"
-    return Column(column.name, sql, column.type, scope.number, column.nullable, place=place)
+    return Column(column.name, sql, column.type, scope.number, column.nullable)
 
 
 def coerce(

@@ -4,39 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from decimal import Decimal
-
-import pyarrow as pa
 
 from waterclock.model.pg_types import (
     NO_MODIFIER,
     TEXT,
     PgType,
-    column_type,
     format_type,
 )
-from waterclock.persist.rows import arrow_type
 from waterclock.sql.binding import constants
 from waterclock.sql.binding.api import Context
 from waterclock.sql.binding.casting import cast_context, is_implicit
-from waterclock.sql.binding.errors import CannotCoerce, DatatypeMismatch, Rejected
+from waterclock.sql.binding.errors import CannotCoerce, DatatypeMismatch
+from waterclock.sql.binding.folding import folded
 from waterclock.sql.binding.statement import Statement
 from waterclock.sql.binding.typed import Known, Role, Typed, operand
-from waterclock.sql.dialect.casts import FLOATS, INTEGERS, NoConversion, cast_sql
+from waterclock.sql.dialect.casts import INTEGERS, NoConversion, cast_sql
 from waterclock.sql.dialect.types import (
     ANY,
-    UNKNOWN,
     category,
     common_numeric,
-    is_array,
     is_preferred,
     name_of,
     shown,
     spark_type,
 )
 from waterclock.sql.errors import FeatureNotSupported
-
-_LARGEST_EXACT = 2**53
 
 
 class Coercion:
@@ -97,9 +89,9 @@ class Coercion:
         return replace(found, at=value.at)
 
     def _converted(self, value: Typed, target: PgType, context: Context, at: int) -> Typed:
-        folded = _folded(value, target)
-        if folded is not None:
-            return replace(folded, at=value.at)
+        constant = folded(value, target, explicit=context is Context.EXPLICIT)
+        if constant is not None:
+            return constant
         zone = self._statement.facts.timezone
         try:
             made = cast_sql(
@@ -210,32 +202,3 @@ def format_type_plain(target: PgType) -> str:
 
 def _is_exact(declared: PgType) -> bool:
     return name_of(declared) in INTEGERS | {"numeric", "uint8"}
-
-
-def _folded(value: Typed, target: PgType) -> Typed | None:
-    """A constant number in another type of numbers, where that is exact."""
-    scalar = None if value.known is None else value.known.scalar
-    if scalar is None or is_array(target) or is_array(value.type):
-        return None
-    if not scalar.is_valid:
-        return constants.null_of(target, value.at) if target.oid != UNKNOWN.oid else None
-    have, want = name_of(value.type), name_of(target)
-    exact = INTEGERS | {"numeric"}
-    if have not in exact or want not in exact | FLOATS or have == want:
-        return None
-    number = scalar.as_py()
-    if want == "numeric":
-        if target.modifier == NO_MODIFIER:
-            return constants.decimal(Decimal(number), value.at)
-        return None
-    held = arrow_type(column_type(target))
-    if want in FLOATS and isinstance(number, int) and abs(number) <= _LARGEST_EXACT:
-        return constants.known(pa.scalar(float(number), held), target, value.at)
-    if want in FLOATS and want == "float8":
-        return constants.known(pa.scalar(float(number), held), target, value.at)
-    if want in INTEGERS and isinstance(number, int):
-        try:
-            return constants.known(pa.scalar(number, held), target, value.at)
-        except (pa.ArrowInvalid, OverflowError):
-            raise Rejected("22003", f"{shown(target)} out of range", value.at) from None
-    return None

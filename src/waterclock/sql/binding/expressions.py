@@ -136,9 +136,10 @@ class Expressions:
         raise SyntaxFault("DEFAULT is not allowed in this context", node.at)
 
     def _cast(self, node: tree.Cast, place: Place) -> Typed:
-        inner = self.bind(node.operand, place)
         if isinstance(node.operand, tree.ArrayItems) and is_array(node.type):
             inner = self._array_of(node.operand, place, element_type(node.type))
+        else:
+            inner = self.bind(node.operand, place)
         at = inner.at if inner.is_unknown else node.at
         found = self.coercion.coerce(inner, node.type, Context.EXPLICIT, at)
         return found.at_position(min(inner.at, node.at))
@@ -147,7 +148,8 @@ class Expressions:
         if node.operator == "-" and isinstance(node.operand, tree.Number):
             return constants.number(node.operand.text, node.at, negated=True)
         inner = self.bind(node.operand, place)
-        return self.operators.apply(node.operator, (inner,), node.at)
+        found = self.operators.apply(node.operator, (inner,), node.at)
+        return replace(inner, at=node.at) if found.sql == inner.sql else found
 
     def _collate(self, node: tree.Collate, place: Place) -> Typed:
         if node.collation not in _COLLATIONS:

@@ -1,4 +1,4 @@
-"""Queries: WITH, set operations, VALUES, ORDER BY and LIMIT, and queries inside expressions."""
+"""Queries: WITH, set operations, VALUES, ORDER BY and LIMIT."""
 
 from __future__ import annotations
 
@@ -6,26 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import assert_never
 
-from waterclock.model.pg_types import BOOL, INT8, array_of
+from waterclock.model.pg_types import INT8
 from waterclock.sql.binding.api import BoundColumn, Context, SimpleQuery
 from waterclock.sql.binding.blocks import Block, Output, SortTerm
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.errors import (
-    DatatypeMismatch,
     DuplicateAlias,
     InvalidColumnReference,
     Rejected,
     UndefinedColumn,
-    UndefinedFunction,
 )
 from waterclock.sql.binding.expressions import Expressions
 from waterclock.sql.binding.ordering import check_groupable, check_sortable
-from waterclock.sql.binding.predicates import Predicates, key_sql
 from waterclock.sql.binding.scope import Scope
 from waterclock.sql.binding.selects import Selects, output_named, output_position
 from waterclock.sql.binding.statement import Statement
+from waterclock.sql.binding.subqueries import InnerQueries
 from waterclock.sql.binding.typed import Role, Typed
-from waterclock.sql.dialect.types import is_array, name_of
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
 from waterclock.sql.query import tree
 
@@ -49,8 +46,7 @@ class Queries:
     def __init__(self, statement: Statement) -> None:
         self.statement = statement
         self.expressions = Expressions(statement)
-        self.expressions.subqueries = self
-        self._predicates = Predicates(self.expressions)
+        self.expressions.subqueries = InnerQueries(self)
         self._selects = Selects(self)
         self._tables: dict[int, CommonTables] = {}
 
@@ -75,6 +71,10 @@ class Queries:
             case _:
                 assert_never(query.body)
         return self._limited(block, query, scope)
+
+    def tables(self, scope: Scope) -> CommonTables:
+        """The queries of WITH that can be named in a query."""
+        return self._tables.get(scope.number, {})
 
     # WITH
 
@@ -265,132 +265,6 @@ class Queries:
             sqlstate = "2201W" if clause == "LIMIT" else "2201X"
             raise Rejected(sqlstate, f"{clause} must not be negative", value.at)
         return min(count, _MOST_ROWS)
-
-    # Queries inside expressions
-
-    def _inner(self, query: tree.Query, place: Place) -> tuple[Block, tuple[Typed, ...]]:
-        """A query inside an expression, and the columns of ours that it names."""
-        scope = place.scope
-        before = len(scope.named_from_inside)
-        tables = self._tables.get(scope.number, {})
-        block = self.block(query, scope, tables)
-        return block, tuple(scope.named_from_inside[before:])
-
-    def scalar(self, query: tree.Query, place: Place, at: int) -> Typed:
-        block, named = self._inner(query, place)
-        if len(block.outputs) != 1:
-            raise SyntaxFault("subquery must return only one column", at)
-        [output] = block.outputs
-        sql = _of_group(f"({block.sql(ordered=block.is_limited)})", place, named)
-        return Typed(sql, output.value.type, at, named)
-
-    def exists(self, query: tree.Query, place: Place, at: int) -> Typed:
-        block, named = self._inner(query, place)
-        sql = f"(EXISTS ({block.sql(ordered=block.is_limited)}))"
-        return Typed(_of_group(sql, place, named), BOOL, at, named, nullable=False)
-
-    def membership(self, values: list[Typed], node: tree.In, place: Place) -> Typed:
-        assert isinstance(node.items, tree.Query)
-        block, named = self._inner(node.items, place)
-        if len(block.outputs) != len(values):
-            many = "few" if len(block.outputs) < len(values) else "many"
-            raise SyntaxFault(f"subquery has too {many} columns", node.at)
-        left, block = self._comparable(values, block, node.at)
-        if not place.is_conjunct:
-            return self._among(left, block, node, named, place)
-        one = ", ".join(key_sql(each) for each in left)
-        inside = block.sql(ordered=block.is_limited)
-        if any(key_sql(o.value) != o.value.sql for o in block.outputs):
-            inner = [replace(o.value, sql=f"q.c{n + 1}") for n, o in enumerate(block.outputs)]
-            inside = f"SELECT {', '.join(map(key_sql, inner))} FROM ({inside}) AS q"
-        negation = "NOT " if node.negated else ""
-        sql = f"(({one}) {negation}IN ({inside}))"
-        return Typed(sql, BOOL, node.at, (*left, *named))
-
-    def _among(
-        self,
-        left: list[Typed],
-        block: Block,
-        node: tree.In,
-        named: tuple[Typed, ...],
-        place: Place,
-    ) -> Typed:
-        """IN as a value, which may be null: Spark knows only whether it is true."""
-        columns = [replace(o.value, sql=f"q.c{n + 1}") for n, o in enumerate(block.outputs)]
-        pairs = zip(left, columns, strict=True)
-        equal = " AND ".join(f"({key_sql(one)} = {key_sql(other)})" for one, other in pairs)
-        names = ", ".join(f"c{n + 1}" for n in range(len(columns)))
-        source = f"SELECT 1 FROM ({block.sql(ordered=block.is_limited)}) AS q({names}) WHERE"
-        first, last = ("FALSE", "TRUE") if node.negated else ("TRUE", "FALSE")
-        sql = (
-            f"(CASE WHEN EXISTS ({source} {equal}) THEN {first}"
-            f" WHEN EXISTS ({source} ({equal}) IS NULL) THEN NULL ELSE {last} END)"
-        )
-        return Typed(_of_group(sql, place, (*left, *named)), BOOL, node.at, (*left, *named))
-
-    def _comparable(self, values: list[Typed], block: Block, at: int) -> tuple[list[Typed], Block]:
-        """Values and columns in the types in which `=` compares them."""
-        left, right = [], []
-        for value, output in zip(values, block.outputs, strict=True):
-            equal = self.expressions.operators.apply("=", (value, output.value), at)
-            if equal.parts[0].type.oid == equal.parts[1].type.oid:
-                one, other = equal.parts
-            else:
-                [one, other], _ = self.expressions.coercion.unified(list(equal.parts), "IN")
-            left.append(one)
-            right.append(other)
-        return left, block.with_values(right)
-
-    def quantified(self, left: Typed, node: tree.Quantified, place: Place) -> Typed:
-        assert isinstance(node.right, tree.Query)
-        if node.operator in ("=", "<>") and node.is_all == (node.operator == "<>"):
-            same = tree.In(node.left, node.right, node.is_all, node.at)
-            values = list(left.parts) if left.role is Role.ROW else [left]
-            return self.membership(values, same, place)
-        block, named = self._inner(node.right, place)
-        if left.role is Role.ROW or len(block.outputs) != 1:
-            raise SyntaxFault("subquery has too many columns", node.at)
-        column = replace(block.outputs[0].value, sql="q.c1", column=None, known=None)
-        compared = self._predicates.compared(node.operator, left, column, node.at)
-        if compared.type.oid != BOOL.oid:
-            what = "op ANY/ALL (array) requires operator to yield boolean"
-            raise DatatypeMismatch(what, node.at)
-        source = f"SELECT 1 FROM ({block.sql(ordered=block.is_limited)}) AS q(c1) WHERE"
-        decided = f"NOT {compared.sql}" if node.is_all else compared.sql
-        first, last = ("FALSE", "TRUE") if node.is_all else ("TRUE", "FALSE")
-        sql = (
-            f"(CASE WHEN EXISTS ({source} {decided}) THEN {first}"
-            f" WHEN EXISTS ({source} {compared.sql} IS NULL) THEN NULL ELSE {last} END)"
-        )
-        own = tuple(part for part in compared.parts if not part.sql.startswith("q."))
-        return Typed(_of_group(sql, place, (*own, *named)), BOOL, node.at, (*own, *named))
-
-    def array(self, query: tree.Query, place: Place, at: int) -> Typed:
-        if query.order:
-            raise FeatureNotSupported.of("ORDER BY in an ARRAY subquery", at)
-        block, named = self._inner(query, place)
-        if len(block.outputs) != 1:
-            raise SyntaxFault("subquery must return only one column", at)
-        declared = block.outputs[0].value.type
-        if is_array(declared):
-            raise FeatureNotSupported.of("an array of more than one dimension", at)
-        if name_of(declared) == "json":
-            raise UndefinedFunction("could not identify an equality operator for type json", at)
-        gathered = "ARRAY_SORT(COLLECT_LIST(NAMED_STRUCT('v', q.c1)))"
-        sql = f"(SELECT TRANSFORM({gathered}, e -> e.v) FROM ({block.sql()}) AS q(c1))"
-        return Typed(sql, array_of(declared), at, named, nullable=False)
-
-
-def _of_group(sql: str, place: Place, named: tuple[Typed, ...]) -> str:
-    """A subquery that depends on what is grouped by: Spark wants it inside an aggregate.
-
-    It has the same value for all rows of a group, so any of them will do.
-    """
-    depends = any(part.column is not None for value in named for part in value.walk())
-    has_aggregate = any(part.role is Role.AGGREGATE for value in named for part in value.walk())
-    if place.is_grouped and depends and not has_aggregate:
-        return f"ANY_VALUE({sql})"
-    return sql
 
 
 def _with_names(columns: Sequence[BoundColumn], table: tree.CommonTable) -> tuple[BoundColumn, ...]:

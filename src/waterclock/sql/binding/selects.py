@@ -231,39 +231,25 @@ class Selects:
         columns = scope.relations[0].columns
         if tests is None or not columns or not all(column.is_plain for column in columns):
             return None
-        if scope.outer is not None or len(reads) != 1:
+        if scope.outer is not None or len(reads) != 1 or len(select.sources) != 1:
             return None
-        real = self._real_names(select, scope)
-        if real is None:
-            return None
-        conditions = tuple(replace(each, column=real[each.column]) for each in tests)
         if clauses.groups is not None:
-            return _counted(select, block, clauses.groups, conditions, reads[0])
-        values = [output.value for output in block.outputs]
-        if not values or not all(v.column is not None and v.column.is_plain for v in values):
-            return None
-        shown = tuple(real[v.column.name] for v in values if v.column is not None)
+            return _counted(select, block, clauses.groups, tests, reads[0])
+        shown = [_stored_as(output.value) for output in block.outputs]
         order = []
         for term in block.order:
-            value = values[term.key] if isinstance(term.key, int) else term.key
-            if value.column is None or not value.column.is_plain:
-                return None
+            value = block.outputs[term.key].value if isinstance(term.key, int) else term.key
             first = term.descending if term.nulls_first is None else term.nulls_first
-            order.append((real[value.column.name], term.descending, first))
-        return SimpleQuery(reads[0], shown, False, conditions, tuple(order))
-
-    def _real_names(self, select: tree.Select, scope: Scope) -> dict[str, str] | None:
-        """The names that the collection itself has for the columns in scope."""
-        [item] = select.sources if len(select.sources) == 1 else [None]
-        if not isinstance(item, tree.Table):
+            order.append((_stored_as(value), term.descending, first))
+        if not shown or None in shown or any(name is None for name, _, _ in order):
             return None
-        relation = self._queries.statement.resolver.relation(item.name, item.at)
-        columns = scope.relations[0].columns
-        if len({column.name for column in columns}) < len(columns):
-            return None
-        return {
-            column.name: real.name for column, real in zip(columns, relation.columns, strict=True)
-        }
+        return SimpleQuery(
+            reads[0],
+            tuple(name for name in shown if name is not None),
+            False,
+            tests,
+            tuple((name, down, first) for name, down, first in order if name is not None),
+        )
 
 
 def _counted(
@@ -280,6 +266,11 @@ def _counted(
         case tree.Call(name=("count",), is_star=True, filter=None, over=None):
             return SimpleQuery(source, (), True, conditions)
     return None
+
+
+def _stored_as(value: Typed) -> str | None:
+    """What the collection calls the column that the expression is, if it is just one."""
+    return None if value.column is None else value.column.stored_as
 
 
 def _column_name(value: Typed) -> str:

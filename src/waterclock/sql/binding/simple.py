@@ -36,11 +36,10 @@ def column_test(operator: str, left: Typed, right: Typed) -> tuple[Comparison, .
         left, right, operator = right, left, _FLIPPED[operator]
     if not _is_testable(left):
         return None
-    assert left.column is not None
     value = _held(right, left)
     if value is None:
         return None
-    return (Comparison(left.column.name, operator, (value,)),)
+    return (Comparison(_stored(left), operator, (value,)),)
 
 
 def membership_test(
@@ -49,7 +48,6 @@ def membership_test(
     """What `column IN (constants)` asks. A null among them can only make a false one unknown."""
     if not _is_testable(value) or converted.column is None:
         return None
-    assert value.column is not None
     values = []
     for each in others:
         if each.known is not None and each.known.is_null:
@@ -58,7 +56,7 @@ def membership_test(
         if held is None:
             return None
         values.append(held)
-    return (Comparison(value.column.name, "in", tuple(values)),)
+    return (Comparison(_stored(value), "in", tuple(values)),)
 
 
 def array_test(left: Typed, converted: Typed, right: Typed) -> tuple[Comparison, ...] | None:
@@ -66,22 +64,23 @@ def array_test(left: Typed, converted: Typed, right: Typed) -> tuple[Comparison,
     scalar = None if right.known is None else right.known.scalar
     if not _is_testable(left) or converted.column is None or scalar is None:
         return None
-    assert left.column is not None
-    if not scalar.is_valid:
-        return None
     held = arrow_type(column_type(left.type))
-    if scalar.type != pa.list_(held) and not pa.types.is_list(scalar.type):
-        return None
-    if scalar.type.value_type != held:
+    if not scalar.is_valid or scalar.type.value_type != held:
         return None
     values = tuple(each for each in scalar.as_py() if each is not None)
-    return (Comparison(left.column.name, "in", values),)
+    return (Comparison(_stored(left), "in", values),)
 
 
 def null_test(value: Typed, *, negated: bool) -> tuple[Comparison, ...] | None:
     if value.column is None or not value.column.is_plain:
         return None
-    return (Comparison(value.column.name, "is not null" if negated else "is null"),)
+    return (Comparison(_stored(value), "is not null" if negated else "is null"),)
+
+
+def _stored(value: Typed) -> str:
+    assert value.column is not None
+    assert value.column.stored_as is not None
+    return value.column.stored_as
 
 
 def _is_testable(value: Typed) -> bool:

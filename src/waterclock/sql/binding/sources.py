@@ -94,8 +94,8 @@ class Sources:
             replace(column, table_oid=relation.oid, column_number=number)
             for number, column in enumerate(relation.columns, start=1)
         )
-        is_plain = isinstance(relation.source, GlobalId)
-        return self._named(sql, columns, item.name, item.alias, scope, is_plain=is_plain)
+        is_stored = isinstance(relation.source, GlobalId)
+        return self._named(sql, columns, item.name, item.alias, scope, is_stored=is_stored)
 
     def _take_over(self, relation: BoundRelation) -> None:
         """What is true of an inlined view is true of the query."""
@@ -128,7 +128,7 @@ class Sources:
         alias: tree.Alias | None,
         scope: Scope,
         *,
-        is_plain: bool = False,
+        is_stored: bool = False,
     ) -> Source:
         """A relation under its name or alias."""
         names = _renamed([column.name for column in columns], alias, name[-1])
@@ -144,8 +144,7 @@ class Sources:
                 known_as,
                 column.table_oid,
                 column.column_number,
-                place,
-                is_plain,
+                column.name if is_stored else None,
             )
             for place, column in enumerate(columns)
         )
@@ -329,8 +328,8 @@ def _merged_column(
             sql, nullable, kept = right.sql, other.nullable, other
         case _:
             sql, nullable, kept = left.sql, one.nullable, one
-    is_plain = kept.is_plain and sql == kept.sql
-    return replace(kept, sql=operand(sql), type=declared, nullable=nullable, is_plain=is_plain)
+    stored_as = kept.stored_as if sql == kept.sql else None
+    return replace(kept, sql=operand(sql), type=declared, nullable=nullable, stored_as=stored_as)
 
 
 def _with_nulls(kind: tree.JoinKind, left: Source, right: Source) -> tuple[Source, Source]:

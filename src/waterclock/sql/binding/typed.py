@@ -59,10 +59,12 @@ class Column:
     """The name by which the relation is known."""
     table_oid: int = 0
     number: int = 0
-    place: int = 0
-    """Which column of its relation it is."""
-    is_plain: bool = False
-    """Whether it is a column of a collection, unchanged."""
+    stored_as: str | None = None
+    """What a collection calls it, if it is a column of one, unchanged."""
+
+    @property
+    def is_plain(self) -> bool:
+        return self.stored_as is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,8 @@
-"""Arithmetic: signs, the four operations, remainder, powers, bits."""
+"""Arithmetic: signs, the four operations, remainder, powers, bits.
+
+Integers and numerics that overflow are errors. Not exactly as in PostgreSQL: a floating-point
+number that overflows is infinite, and no error.
+"""
 
 from __future__ import annotations
 

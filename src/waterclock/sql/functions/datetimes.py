@@ -22,7 +22,8 @@ from waterclock.model.pg_types import (
     numeric,
 )
 from waterclock.sql.dialect import datetimes as dt
-from waterclock.sql.dialect.types import name_of, spark_type
+from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.types import name_of, shown, spark_type
 from waterclock.sql.functions.formats import time_format
 from waterclock.sql.functions.registry import (
     Argument,
@@ -69,15 +70,8 @@ def _unit(argument: Argument, kind: PgType) -> str:
     if unit is None:
         if word in ("decade", "century", "millennium"):
             raise Refused(f"date_trunc() to a {word}")
-        shown = "interval" if kind == INTERVAL else spark_type(kind)
-        raise Invalid("22023", f'unit "{word}" not recognized for type {_SHOWN.get(shown, shown)}')
+        raise Invalid("22023", f'unit "{word}" not recognized for type {shown(kind)}')
     return unit
-
-
-_SHOWN = {
-    "TIMESTAMP": "timestamp with time zone",
-    "TIMESTAMP_NTZ": "timestamp without time zone",
-}
 
 
 def _truncated(use: Use) -> str:
@@ -126,8 +120,6 @@ def _binned(use: Use) -> str:
     zoned = moment.type.oid == TIMESTAMPTZ.oid
     step = f"({stride.sql}.days * {dt.DAY_MICROS}L + {stride.sql}.micros)"
     at, start = (dt.micros_of(each.sql, zoned=zoned) for each in (moment, origin))
-    from waterclock.sql.dialect.faults import raised
-
     months = raised(
         "0A000", "timestamps cannot be binned into intervals containing months or years"
     )
@@ -176,8 +168,6 @@ def _field_name(argument: Argument) -> str:
 
 
 def _unknown_field(word: str, kind: PgType) -> Exception:
-    from waterclock.sql.dialect.types import shown
-
     if word in ("julian", "timezone", "timezone_hour", "timezone_minute"):
         return Refused(f"extract() of {word}")
     return Invalid("22023", f'unit "{word}" not recognized for type {shown(kind)}')
@@ -339,7 +329,6 @@ def _justified(*, hours: bool, days: bool) -> Callable[[Use], str]:
     return written
 
 
-_SECONDS = "CAST({0} AS DECIMAL(16,6))"
 _MOMENTS = (TIMESTAMP, TIMESTAMPTZ)
 FUNCTIONS: tuple[Function, ...] = (
     *_field_functions(),

@@ -45,7 +45,6 @@ def names(query: str) -> list[str]:
         ('SELECT a, "A" FROM twins', ["a", "A"]),
         ("SELECT g FROM generate_series(1, 2) AS g", ["g"]),
         ("SELECT * FROM generate_series(1, 2) WITH ORDINALITY", ["generate_series", "ordinality"]),
-        ("SELECT", []),
     ],
 )  # fmt: skip
 def test_output_names(query: str, expected: list[str]) -> None:

@@ -237,7 +237,7 @@ def test_queries_that_only_pick_rows(query: str, expected: SimpleQuery) -> None:
         "SELECT id FROM t WHERE a = id",
         "SELECT id FROM t WHERE a = NULL",
         "SELECT DISTINCT id FROM t",
-        "SELECT id FROM t, u",
+        "SELECT b FROM t, u",
         "SELECT t.id FROM t JOIN u USING (id)",
         "SELECT a, count(*) FROM t GROUP BY a",
         "SELECT count(*) FROM t LIMIT 1",

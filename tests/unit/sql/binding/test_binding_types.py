@@ -62,7 +62,8 @@ def test_expressions_have_the_types_of_postgres() -> None:
     ("expression", "precision", "scale"),
     [
         ("1.50", 3, 2),
-        ("c + 1", 13, 2),
+        ("c + 1", 11, 2),
+        ("c + a", 13, 2),
         ("c + 1.555", 12, 3),
         ("c - 0.1", 11, 2),
         ("c * 1.5", 13, 3),

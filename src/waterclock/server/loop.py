@@ -39,7 +39,19 @@ class LoopThread:
             raise
 
     def close(self) -> None:
-        """Stop. Nothing may be running."""
+        """Stop; what is still running is cancelled first."""
+        self.run(_end_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+async def _end_all() -> None:
+    """Cancel all other tasks of this loop, and wait for their end."""
+    loop = asyncio.get_running_loop()
+    others = asyncio.all_tasks() - {asyncio.current_task(loop)}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await loop.shutdown_asyncgens()
+    await loop.shutdown_default_executor()

@@ -1,0 +1,90 @@
+"""Bound queries as maintained views: compute takes them, and they stay what Spark says they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from waterclock.compute.plan.nodes import Temporal, walk
+from waterclock.testing.relations import KnownRelations, bound
+from waterclock.testing.views import Views, interpreted
+
+pytestmark = pytest.mark.slow
+
+RELATIONS = KnownRelations(
+    {
+        "one": {
+            "k": "bigint",
+            "v": "bigint",
+            "s": "text",
+            "d": "date",
+            "f": "float8",
+            "b": "bool",
+        },
+        "two": {
+            "k": "bigint",
+            "w": "numeric(10,2)",
+            "t": "text",
+            "i": "int",
+            "g": "float4",
+            "x": "numeric(12,4)",
+        },
+    }
+)
+QUERIES = [
+    "SELECT k, v + 1 AS n, s || '!' AS m FROM one WHERE v > 0 AND s LIKE 'a%'",
+    "SELECT a.k, a.s, b.t, b.w * 2 AS ww FROM one a JOIN two b ON a.k = b.k",
+    "SELECT * FROM one LEFT JOIN two USING (k)",
+    "SELECT a.v, b.i FROM one a FULL JOIN two b ON a.v = b.i AND b.w > 0",
+    "SELECT k, count(*), count(v), sum(v), min(s), max(d) FROM one GROUP BY k",
+    "SELECT k, sum(w), avg(w), avg(i), sum(x) / 3 AS third FROM two GROUP BY k",
+    "SELECT t, sum(i) FILTER (WHERE w > 0) AS p FROM two GROUP BY t HAVING count(*) > 1",
+    "SELECT DISTINCT s, b FROM one",
+    "SELECT DISTINCT ON (s) s, v FROM one ORDER BY s, v DESC",
+    "SELECT k, v FROM one ORDER BY v DESC LIMIT 3",
+    "SELECT k FROM one UNION SELECT k FROM two",
+    "SELECT k FROM one EXCEPT ALL SELECT k FROM two",
+    "SELECT k, v FROM one WHERE k IN (SELECT k FROM two WHERE i > 0)",
+    "SELECT k, v FROM one WHERE k NOT IN (SELECT k FROM two WHERE i > 5)",
+    "SELECT k, v, v IN (SELECT i FROM two) AS found FROM one",
+    "SELECT k, (SELECT max(w) FROM two WHERE two.k = one.k) AS most FROM one",
+    "SELECT k, v FROM one WHERE EXISTS (SELECT 1 FROM two WHERE two.k = one.k AND two.i > one.v)",
+    "SELECT s, string_agg(v::text, ',' ORDER BY v), array_agg(v ORDER BY v) FROM one GROUP BY s",
+    "SELECT k, v, rank() OVER (PARTITION BY k ORDER BY v) AS r FROM one",
+    "WITH q AS (SELECT k, sum(v) AS n FROM one GROUP BY k) SELECT n, t FROM q JOIN two USING (k)",
+    "SELECT s, v, sum(v) FROM one GROUP BY ROLLUP (s, v)",
+    "SELECT one.k, g FROM one, generate_series(1, one.k) AS g",
+    "SELECT date_trunc('month', d::timestamp) AS m, extract(year FROM d) AS y, d + 1 AS e FROM one",
+    "SELECT CASE WHEN v > 2 THEN 'big' WHEN v IS NULL THEN 'none' ELSE s END AS c FROM one",
+]
+
+
+@pytest.fixture(scope="module")
+def views(spark: SparkSession) -> Iterator[Views]:
+    with interpreted(spark):
+        yield Views(spark)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_views_are_maintained(views: Views, tmp_path: Path, query: str) -> None:
+    sql = bound(query, RELATIONS, maintained=True).sql
+    assert views.check(sql, tmp_path) > 0
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "mz_now() <= v + 5000",
+        "mz_now() < w",
+        "mz_now() BETWEEN v AND v + 1000",
+        "mz_now() <= d + interval '1 day'",
+        "mz_now() >= timestamptz '2024-01-01' + v * interval '1 second'",
+    ],
+)
+def test_conditions_on_the_time_are_understood(views: Views, condition: str) -> None:
+    query = f"SELECT one.k, v FROM one JOIN two USING (k) WHERE {condition}"
+    plan = views.planned(bound(query, RELATIONS, maintained=True).sql)
+    assert any(isinstance(node, Temporal) for node in walk(plan))
