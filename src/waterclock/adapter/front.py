@@ -11,6 +11,8 @@ from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any
 
+import pyarrow as pa
+
 from waterclock.adapter.api import (
     Notice,
     RefusedRole,
@@ -33,16 +35,22 @@ from waterclock.catalog.image import image_of
 from waterclock.catalog.system.answerer import DuckDbAnswerer
 from waterclock.catalog.system.image import CatalogImage, SourceStatus
 from waterclock.model.ids import GlobalId
+from waterclock.model.pg_types import PgType
 from waterclock.persist.store import Plan
 
 MAX_SESSIONS = 1000
+
+ReadText = Callable[[str, PgType, str], pa.Scalar]
+"""A value from its text, its type and the name of the time zone."""
 
 
 class SqlFront:
     """Implements `api.Front` and `api.Authenticator` over a coordinator."""
 
-    def __init__(self, core: Coordinator) -> None:
+    def __init__(self, core: Coordinator, read_text: ReadText | None = None) -> None:
+        """`read_text` reads constants of types whose text form only the protocol knows."""
         self.core = core
+        self.read_text = read_text
         self.reading = Reading(core)
         self.pumps = Pumps(core)
         self._shown: CatalogImage | None = None

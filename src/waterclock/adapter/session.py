@@ -100,14 +100,16 @@ class SqlSession:
 
     def facts(self) -> SessionFacts:
         """What the session contributes to the meaning of a query."""
+        zone, read = self.settings.get("TimeZone"), self.front.read_text
         return SessionFacts(
             current_user=self.role.name,
             session_user=self.startup.user,
             current_database=self.startup.database,
             search_path=self.scope.written_schemas,
-            timezone=self.settings.get("TimeZone"),
+            timezone=zone,
             now=self.transaction.started,
             mz_now=None,
+            parse_text=None if read is None else lambda text, kind: read(text, kind, zone),
         )
 
     def catalog_facts(self) -> CatalogFacts:

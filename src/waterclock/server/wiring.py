@@ -13,10 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pyarrow as pa
+
 from waterclock.adapter.coordinator import Coordinator, Pace
 from waterclock.adapter.front import SqlFront
 from waterclock.adapter.secrets import SecretBox
 from waterclock.compute.engine import Spark
+from waterclock.model.pg_types import PgType
+from waterclock.pgwire.values.text_in import decode_text
+from waterclock.pgwire.values.zones import zone_named
 from waterclock.server.data import Data
 from waterclock.server.state import require_state
 
@@ -45,10 +50,15 @@ class Database:
             secrets=SecretBox.open(data.path / SECRETS_KEY),
             ticked=ticked,
         )
-        self.front = SqlFront(self.core)
+        self.front = SqlFront(self.core, _read_text)
 
     def close(self) -> None:
         """Stop ticking, then close the data. The Spark session stays as it is."""
         self.core.close()
         self.front.answerer.close()
         self.data.close()
+
+
+def _read_text(text: str, declared: PgType, zone: str) -> pa.Scalar:
+    """A constant as the protocol reads a parameter's text."""
+    return decode_text(pa.array([text], pa.string()), declared, zone_named(zone))[0]

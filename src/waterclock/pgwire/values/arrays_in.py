@@ -6,9 +6,12 @@ import re
 
 from waterclock.pgwire.values.errors import InvalidText, UnsupportedValue
 
-_BOUNDS = re.compile(r"\s*(?:\[[+-]?\d+(?::[+-]?\d+)?\])+\s*=")
+_SPACE = " \t\n\r\v\f"
+"""What counts as blank, which is less than Python's idea of it."""
+_BOUNDS = re.compile(r"\s*(?:\[[+-]?\d+(?::[+-]?\d+)?\])+\s*=", re.ASCII)
 _PIECE = re.compile(
-    r"""[\s\x0b]*(?:"((?:[^"\\]|\\.)*)"[\s\x0b]*|((?:[^",{}\\]|\\.)+))(?=[,}])""", re.DOTALL
+    r"""[\s\x0b]*(?:"((?:[^"\\]|\\.)*)"[\s\x0b]*|((?:[^",{}\\]|\\.)+))(?=[,}])""",
+    re.DOTALL | re.ASCII,
 )
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
@@ -16,10 +19,10 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 def split_array(text: str) -> list[str | None]:
     """The elements, None for NULL; `InvalidText`. There is one dimension only."""
     bounds = _BOUNDS.match(text)
-    body = (text[bounds.end() :] if bounds else text).strip()
+    body = (text[bounds.end() :] if bounds else text).strip(_SPACE)
     if not body.startswith("{"):
         raise _malformed(text, 'Array value must start with "{" or dimension information.')
-    if not body[1:].lstrip().removeprefix("}"):
+    if not body[1:].lstrip(_SPACE).removeprefix("}"):
         if body.endswith("}"):
             return []
         raise _malformed(text, "Unexpected end of input.")
@@ -33,7 +36,7 @@ def split_array(text: str) -> list[str | None]:
         place = match.end() + 1
         if body[place - 1] == "}":
             break
-    if body[place:].strip():
+    if body[place:].strip(_SPACE):
         raise _malformed(text, "Junk after closing right brace.")
     return elements
 
@@ -42,7 +45,7 @@ def _element(match: re.Match[str], text: str) -> str | None:
     quoted, plain = match.groups()
     if quoted is not None:
         return _ESCAPED.sub(r"\1", quoted) if "\\" in quoted else quoted
-    plain = plain.strip(" \t\n\r\v\f")
+    plain = plain.strip(_SPACE)
     if not plain:
         raise _malformed(text, 'Unexpected "," character.')
     if plain.upper() == "NULL":
@@ -51,7 +54,7 @@ def _element(match: re.Match[str], text: str) -> str | None:
 
 
 def _not_an_element(text: str, body: str, place: int) -> InvalidText | UnsupportedValue:
-    rest = body[place:].lstrip()
+    rest = body[place:].lstrip(_SPACE)
     if rest.startswith("{"):
         return UnsupportedValue("arrays of more than one dimension are not supported")
     if rest[:1] in ("}", ","):
