@@ -58,20 +58,23 @@ class Capability(Record, frozen=True, array_like=True, gc=False):
     lease_ms: int | None
 
 
+Page = tuple[Any, int]
+"""A record batch that holds a block's updates, and the row at which they begin."""
+
+
 class Block:
     """Some updates of one schema as one Arrow message. Parts of many batches may share it.
 
     No dataclass, because those have an encoding of their own; see `_encoded`.
     """
 
-    __slots__ = ("data", "decoded", "rows")
+    __slots__ = ("data", "page", "rows")
 
-    def __init__(self, rows: int, data: bytes, decoded: Any = None) -> None:
+    def __init__(self, rows: int, data: bytes) -> None:
         self.rows = rows
         self.data = data
-        self.decoded = decoded
-        """The message as a record batch, once somebody has it; it is read about once for each part.
-        """
+        self.page: Page | None = None
+        """The updates, once somebody has decoded them: they are read about once for each part."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Block) and self.data == other.data

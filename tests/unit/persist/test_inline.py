@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -55,6 +56,25 @@ def test_what_waits_together_shares_a_block() -> None:
         (1, 3, 10, 12, True),
         (2, 2, 20, 21, False),
     ]
+
+
+def test_many_blocks_are_read_from_few_pages() -> None:
+    """Shards that share blocks find their rows in any order, however others have read before."""
+    choose = random.Random(7)
+    blocks = 3 * inline.PAGE_BLOCKS + 5
+    given: dict[Part, Triples] = {}
+    for block in range(blocks):
+        bundle = Bundle(COLUMNS)
+        updates_of = [pairs(100 * block + 10 * k, 1 + k % 3) for k in range(4)]
+        for bundled, rows in [(bundle.add(rows), rows) for rows in updates_of]:
+            [part] = bundled.numbered(1).parts
+            given[part] = frozen_triples(rows)
+    for count in (1, 3, 50, len(given), len(given), 70):
+        parts = choose.sample(list(given), count)
+        expected = [row for part in parts for row in given[part]]
+        assert frozen_triples(read_inline(parts, COLUMNS)) == expected
+    pages = {id(part.inline.page[0]) for part in given if part.inline and part.inline.page}
+    assert len(pages) == 4
 
 
 def test_parts_of_many_blocks_are_read_in_any_order() -> None:

@@ -305,8 +305,12 @@ class Builder:
         return Expression(order.apply(expression.java, up, self.seq([])))
 
     def is_orderable(self, expression: Expression) -> bool:
-        """Whether values of its type can be sorted."""
-        answer: bool = self._expressions.RowOrdering.isOrderable(expression.java.dataType())
+        """Whether values of its type can be sorted.
+
+        Not by `RowOrdering.isOrderable`: a struct type is also a sequence, which another method
+        of that name takes, and which of the two is called changes from one JVM to the next.
+        """
+        answer: bool = self._expressions.OrderUtils.isOrderable(expression.java.dataType())
         return answer
 
     def windows(
