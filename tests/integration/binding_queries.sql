@@ -260,3 +260,16 @@ select t.id, x.id from t join lateral (select u.id from u where u.a = t.a) x on 
 select case when count(*) > 5 then 'many' else 'few' end, coalesce(sum(a) filter (where a > 1000000000), 0) from t where id <> 4
 select date_trunc('month', tz) as m, count(*), count(distinct a) from t where id <> 4 group by 1 order by 1
 select extract(year from d) as y, sum(c) from t where id <> 4 group by extract(year from d) order by 1
+select k, percentile_cont(0.5) within group (order by x), percentile_disc(0.5) within group (order by x), mode() within group (order by x) from w group by k
+select percentile_cont(0.25) within group (order by y), percentile_disc(0.9) within group (order by y desc), mode() within group (order by k), percentile_disc(0) within group (order by z), percentile_cont(1) within group (order by x) filter (where x < 6) from w
+select percentile_cont(0.5) within group (order by x), mode() within group (order by x) from w where x > 100
+select k, jsonb_agg(x order by x), jsonb_agg(y order by z desc), jsonb_object_agg(z, x) filter (where z is not null) from w group by k
+select k, stddev(x), variance(x), var_pop(y), stddev_pop(y), var_samp(z) from w group by k
+select id, j -> 'cc' -> 1, j #> '{cc,0}', j ->> 'b', j ? 'a', j ?| array['q','b'], j ?& array['a','b'], j @> '{"a": 1}', j @> '[1]', j - 'a', jsonb_strip_nulls(j) from t
+select id, jsonb_set(j, '{a}', '{"n": 1}'), j #- '{b,k}', jsonb_set(j, '{zz}', '0', false) from t where jsonb_typeof(j) = 'object'
+select id, e.key, e.value from t, jsonb_each(j) e where jsonb_typeof(j) = 'object'
+select id, k from t, jsonb_object_keys(j) k where jsonb_typeof(j) = 'object'
+select id, value from t, jsonb_array_elements(j) where jsonb_typeof(j) = 'array'
+select id, v from t, jsonb_array_elements_text(j) as e(v) where jsonb_typeof(j) = 'array'
+select id, sqrt(c), degrees(f), radians(f), atan2(f, 2) from t where id in (1, 5, 6)
+select 'infinity'::timestamp, 'infinity'::date + 1, isfinite('infinity'::timestamp), 'infinity'::timestamp::text, 'infinity'::timestamptz + interval '1 day', date_trunc('day', '-infinity'::timestamp)

@@ -10,6 +10,7 @@ pytest.register_assert_rewrite("waterclock.testing.conformance")
 
 from waterclock.compute.spark import open_session  # noqa: E402
 from waterclock.server.java import find_java  # noqa: E402
+from waterclock.testing.kafka import KafkaBroker  # noqa: E402
 from waterclock.testing.services import PostgresServer, S3Server  # noqa: E402
 
 
@@ -17,6 +18,20 @@ from waterclock.testing.services import PostgresServer, S3Server  # noqa: E402
 def postgres_server() -> Iterator[PostgresServer]:
     with PostgresServer() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def logical_server() -> Iterator[PostgresServer]:
+    """One that changes can be read from by logical replication."""
+    settings = {"wal_level": "logical", "max_replication_slots": "50", "max_wal_senders": "50"}
+    with PostgresServer(settings) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def kafka_broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker() as broker:
+        yield broker
 
 
 @pytest.fixture(scope="session")

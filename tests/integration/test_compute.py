@@ -22,6 +22,7 @@ from waterclock.model.schema import Column, Int, Schema, Text
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.persist.directory import DataDirectory
 from waterclock.persist.notes import Notes
+from waterclock.persist.plans import together
 from waterclock.persist.rows import updates
 from waterclock.persist.store import Store
 from waterclock.storage.api import (
@@ -177,7 +178,7 @@ def test_a_step_lost_between_computing_and_writing_is_done_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(server.storage, "append", killed)
+        patched.setattr("waterclock.storage.riders.append", killed)
         with pytest.raises(KeyboardInterrupt):
             server.compute.tick()
     server.restart()
@@ -270,9 +271,28 @@ def test_errors_are_rows_beside_the_output_and_heal(server: Server) -> None:
     assert server.compute.errors_of(TOTALS) == (ERRORS,)
     assert server.compute.tick()
     [(_, message)] = contents(storage, seen, 2)
-    assert message.startswith("22012 division by zero in")
+    assert message == "22012 division by zero"
     assert contents(storage, seen, 3) == Counter()
     assert contents(storage, shares, 3) == Counter({(2,): 1})
+
+
+def test_what_our_own_sql_raises_is_told_by_the_view(server: Server) -> None:
+    storage = server.storage
+    read, write = storage.create(ORDERS, Description(ORDER))
+    changes = [((1, -4), 0, 1), ((2, 5), 0, 1), ((0, 7), 0, 1)]
+    [write] = storage.append(Write(write, updates(ORDER, changes), at(5)))
+    schema = Schema((Column("root", Int(64)),))
+    _, output = storage.create(TOTALS, Description(schema))
+    seen, errors = storage.create(ERRORS, Description(ERROR_ROWS))
+    sql = (
+        "SELECT CASE WHEN amount < 0 THEN RAISE_ERROR(CONCAT('2201F no root of ', amount))"
+        " ELSE CAST(SQRT(amount) AS BIGINT) END + 10 DIV person FROM u1"
+    )
+    view = View({ORDERS: ORDER}, (Result(sql, schema),))
+    server.compute.maintain_view([read], view, [output], errors)
+    assert server.compute.tick()
+    messages = {message for _, message in contents(storage, seen, 2)}
+    assert messages == {"2201F no root of -4", "22012 division by zero"}
 
 
 @pytest.mark.semantics(94, 95, 96)
@@ -392,3 +412,38 @@ def test_views_over_the_same_inputs_come_to_share_a_job_and_part_again(
     storage.append(Write(orders, updates(ORDER, [((1, 4), 12, -1)]), at(13)))
     assert compute.tick()
     assert contents(storage, most, 12) == Counter({(5,): 1})
+
+
+def test_views_that_share_a_job_can_go_together(
+    server: Server, installed: Installed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As DROP ... CASCADE does it: all are paused, one commit takes their rights, then they end."""
+    orders, people, _ = installed
+    storage, compute = server.storage, server.compute
+    views = [TOTALS]
+    for number in (7, 9):
+        [reader] = [storage.acquire_capabilities(ORDERS, write=False)[0]]
+        names = GlobalId.user(number), GlobalId.user(number + 1)
+        start = reader.frontier
+        _, output = storage.create(names[0], Description(ORDER), start=start)
+        _, wrong = storage.create(names[1], Description(ERROR_ROWS), start=start)
+        result = Result("SELECT DISTINCT * FROM u1", ORDER)
+        compute.maintain_view([reader], View({ORDERS: ORDER}, (result,)), [output], wrong)
+        views.append(names[0])
+    compute.tick()
+    monkeypatch.setattr("waterclock.compute.schedule.REGROUP_S", 0.0)
+    while len(compute.groups) > 1:
+        compute.tick()
+        time.sleep(0.01)
+    gone = views[1:]
+    for view in gone:
+        compute.pause(view)
+    server.storage._store.commit(together(compute.removal(view) for view in gone))
+    assert not compute.tick()
+    for view in gone:
+        compute.end(view)
+    assert compute.groups == [{TOTALS}]
+    storage.append(Write(orders, None, at(20)), Write(people, None, at(20)))
+    assert compute.tick()
+    state = {folder.name.partition("_")[0] for folder in (tmp_path / "views" / "state").iterdir()}
+    assert state == {str(TOTALS)}

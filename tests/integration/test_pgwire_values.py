@@ -227,7 +227,8 @@ SCALAR_NAMES = [
 
 def payload(encoder: CopyEncoder, batch: pa.RecordBatch) -> bytes:
     """The data of COPY, without its messages."""
-    messages = encoder.start() + b"".join(part for _, part in encoder.encode(batch)) + encoder.end()
+    rows = b"".join(part for _, part in encoder.encode(batch)) + encoder.end()
+    messages = encoder.start() + encoder.first(memoryview(rows))
     parts, place = [], 0
     while place < len(messages):
         assert messages[place : place + 1] == b"d"

@@ -218,3 +218,13 @@ def test_a_signal_during_the_start(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0, "before the start is complete nothing is worth waiting for"
     assert cli("check", "--data", str(server.data)).returncode == 0
+
+
+def test_the_demo() -> None:
+    done = cli("demo", "--seconds", "5")
+    assert done.returncode == 0, done.stderr
+    assert "CREATE SOURCE house FROM LOAD GENERATOR AUCTION" in done.stdout
+    _, _, watched = done.stdout.partition("SUBSCRIBE TO items")
+    changes = [line.split() for line in watched.splitlines() if " +1 " in line or " -1 " in line]
+    assert {"+1", "-1"} <= {change[1] for change in changes}, "what left the view and what came"
+    assert "waterclock serve" in watched, "and how to go on"

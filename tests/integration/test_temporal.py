@@ -22,6 +22,7 @@ from waterclock.compute.api import ERROR_ROWS, Result, View
 from waterclock.compute.catalyst.trees import Builder, Logical
 from waterclock.compute.catalyst.types import arrow_schema
 from waterclock.compute.dataflow.dataflow import Dataflow
+from waterclock.compute.dataflow.kept import Kept
 from waterclock.compute.dataflow.program import Program
 from waterclock.compute.errors import NotMaintainable
 from waterclock.compute.plan.nodes import Node, Temporal, walk
@@ -104,7 +105,7 @@ class Maintained:
 
     dataflow: Dataflow
     outputs: list[list[Update]]
-    again: Callable[[int], Dataflow]
+    again: Callable[[int, dict[str, Kept] | None], Dataflow]
     history: dict[GlobalId, list[Update]] = field(default_factory=dict)
 
     def step(self, upper: int, changes: dict[GlobalId, list[Update]] | None = None) -> None:
@@ -125,7 +126,9 @@ class Maintained:
         self.restart()
 
     def restart(self) -> None:
-        self.dataflow = self.again(self.dataflow.upper)
+        begun = self.dataflow.has_begun
+        kept = self.dataflow.kept_after() if begun else None
+        self.dataflow = self.again(self.dataflow.upper, kept)
 
 
 @pytest.fixture
@@ -133,11 +136,11 @@ def maintain(
     spark: SparkSession, builder: Builder, plan: Callable[[str], Node], tmp_path: Path
 ) -> Callable[..., Maintained]:
     def maintained(*views: str) -> Maintained:
-        def opened(upper: int) -> Dataflow:
+        def opened(upper: int, kept: dict[str, Kept] | None = None) -> Dataflow:
             program = Program()
             for sql in views:
                 program.add(plan(sql))
-            return Dataflow(spark, builder, program, tmp_path, upper=upper, begun=upper > 0)
+            return Dataflow(spark, builder, program, tmp_path, upper=upper, kept=kept)
 
         return Maintained(opened(0), [[] for _ in views], opened)
 

@@ -18,9 +18,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from waterclock.adapter.connections import settings_of
 from waterclock.adapter.holds import Holds
 from waterclock.adapter.secrets import SecretBox
-from waterclock.adapter.sources import all_sources
+from waterclock.adapter.sources import all_sources, origins
 from waterclock.adapter.tables import TableWriter
 from waterclock.catalog.catalog import Catalog
 from waterclock.catalog.durable import DurableCatalog
@@ -32,13 +33,15 @@ from waterclock.oracle.oracle import Oracle
 from waterclock.persist.notes import Notes
 from waterclock.persist.store import Store
 from waterclock.storage.controller import Storage
-from waterclock.storage.sources.api import Surroundings
+from waterclock.storage.sources.api import ConnectionSettings, Surroundings
 from waterclock.storage.sources.executors import OnSpark
 from waterclock.storage.sources.loop import Ingestions
 from waterclock.storage.sources.registry import all_kinds
 
 _LOG = logging.getLogger(__name__)
 VIEW_PREFIX = "view/"
+_REST_S = 0.05
+"""How soon after a tick the next one follows a write that nobody waits for."""
 
 
 def wall_clock_ms() -> int:
@@ -86,6 +89,7 @@ class Coordinator:
         self.pace = pace
         self.secrets = secrets
         self._bell = threading.Event()
+        self._urgent = threading.Event()
         self._closing = False
         self._advanced = 0.0
         self._ticked = ticked
@@ -93,6 +97,7 @@ class Coordinator:
         """How many commits have changed tables since the start."""
         self.catalog = DurableCatalog(store)
         self.oracle = Oracle(Notes(store, ORACLE_PREFIX), wall_clock_ms)
+        self.oracle.read_ts(at_least=wall_clock_ms())  # new data is not read as it was in 1970
         self.holds = Holds(storage)
         self.tables = TableWriter(storage, self.oracle, wall_clock_ms, self._written)
         self.catalog.release_unreferenced()
@@ -107,7 +112,7 @@ class Coordinator:
             storage,
             store,
             all_kinds(),
-            Surroundings(wall_clock_ms, executors),
+            Surroundings(wall_clock_ms, executors, self.connection_settings),
             self.holds.take,
             interval_ms=pace.tick_ms,
             changed=self._ingested,
@@ -128,6 +133,16 @@ class Coordinator:
         for more in item.collections if item is not None else ():
             self.adopt(more)
 
+    def connection_settings(self, connection: GlobalId) -> ConnectionSettings:
+        """How to reach what the connection leads to, as it is defined now."""
+        return settings_of(self.current, connection, self.secrets)
+
+    def errors_of(self, collection: GlobalId) -> tuple[GlobalId, ...]:
+        """The collections that must be empty at a time for this one to have a value then."""
+        beside = map(self.sources.errors_beside, origins(self.current, collection))
+        found = [errors for errors in beside if errors is not None]
+        return (*self.compute.errors_of(collection), *found)
+
     def let_go(self, collection: GlobalId, more: tuple[GlobalId, ...] = ()) -> None:
         """Forget a collection whose object was dropped."""
         self.tables.remove(collection)
@@ -135,7 +150,8 @@ class Coordinator:
             self.holds.forget(each)
 
     def wake(self) -> None:
-        """There may be something to do for views, or somebody waits for a source."""
+        """Somebody waits for a view or a source."""
+        self._urgent.set()
         self._bell.set()
         self.sources.wake()
 
@@ -158,6 +174,7 @@ class Coordinator:
         """Stop. Everything acknowledged is durable already."""
         self.sources.close()
         self._closing = True
+        self._urgent.set()
         self._bell.set()
         self._thread.join()
         self.tables.close()
@@ -165,9 +182,13 @@ class Coordinator:
         self.oracle.close()
 
     def _run(self) -> None:
+        ended = 0.0
         while not self._closing:
             self._bell.wait(self.pace.tick_ms / 1000)
+            if (rest := ended + _REST_S - time.perf_counter()) > 0:
+                self._urgent.wait(rest)  # one tick can follow all that is written meanwhile
             self._bell.clear()
+            self._urgent.clear()
             began = time.perf_counter()
             try:
                 self._tick()
@@ -176,8 +197,9 @@ class Coordinator:
                     _LOG.critical("the store has failed; nothing can be written any more")
                     return
                 _LOG.exception("a tick failed")
+            ended = time.perf_counter()
             if self._ticked is not None:
-                self._ticked(time.perf_counter() - began)
+                self._ticked(ended - began)
 
     def _tick(self) -> None:
         now = time.monotonic()

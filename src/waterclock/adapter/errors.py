@@ -26,7 +26,7 @@ class ViewInError(WaterclockError):
         error = cls(
             text,
             detail=f"The row is {row}.",
-            hint="The view has a value again as soon as such rows are gone from its inputs.",
+            hint="There is a value again as soon as such rows are gone from what it is made of.",
         )
         error.sqlstate = code  # type: ignore[misc]
         return error

@@ -143,7 +143,7 @@ class Feed:
     def _read_own(self) -> Step | None:
         if self._own is None:
             collection = self._followed.collection
-            errors = self._core.compute.errors_of(collection)
+            errors = self._core.errors_of(collection)
             hold, columns = self._moment.hold, self._followed.columns
             self._own = Steps(hold, collection, errors, columns, self._position - 1)
         return self._own.read()

@@ -23,22 +23,25 @@ from waterclock.adapter.api import (
 )
 from waterclock.adapter.coordinator import Coordinator
 from waterclock.adapter.credentials import ScramVerifier, parse_verifier
+from waterclock.adapter.plans import Plans
 from waterclock.adapter.pumps import Pumps
 from waterclock.adapter.reading import Reading
 from waterclock.adapter.session import SqlSession
-from waterclock.adapter.settings import Settings, is_known
+from waterclock.adapter.settings import DEFINITIONS, Settings, is_known
 from waterclock.adapter.sources import statuses
 from waterclock.catalog.catalog import Catalog
 from waterclock.catalog.draft import Draft
 from waterclock.catalog.durable import Capabilities, Creation
 from waterclock.catalog.image import image_of
 from waterclock.catalog.system.answerer import DuckDbAnswerer
-from waterclock.catalog.system.image import CatalogImage, SourceStatus
+from waterclock.catalog.system.image import CatalogImage, Setting, SourceStatus
 from waterclock.model.ids import GlobalId
 from waterclock.model.pg_types import PgType
 from waterclock.persist.store import Plan
 
 MAX_SESSIONS = 1000
+SETTINGS = tuple(Setting(each.name, each.default) for each in DEFINITIONS)
+"""The parameters that there are, for pg_settings."""
 
 ReadText = Callable[[str, PgType, str], pa.Scalar]
 """A value from its text, its type and the name of the time zone."""
@@ -58,6 +61,7 @@ class SqlFront:
         self._images = 0
         self._imaging = threading.Lock()
         self.answerer = DuckDbAnswerer(self._image)
+        self.plans = Plans(self.answerer.is_system_relation)
         self.started = datetime.datetime.now(datetime.UTC)
         self._changing = asyncio.Lock()
         self._lock = threading.Lock()
@@ -92,10 +96,12 @@ class SqlFront:
         draft: Draft,
         creations: Sequence[Creation] = (),
         alongside: Callable[[Mapping[GlobalId, Capabilities]], Iterable[Plan[Any]]] | None = None,
+        adopted: Mapping[GlobalId, Capabilities] | None = None,
     ) -> None:
         """Make the draft the catalog, off the event loop."""
+        commit = self.core.catalog.commit
         await asyncio.to_thread(
-            lambda: self.core.catalog.commit(draft, creations, alongside=alongside)
+            lambda: commit(draft, creations, adopted=adopted, alongside=alongside)
         )
 
     def _image(self) -> CatalogImage:
@@ -108,7 +114,7 @@ class SqlFront:
             if self._made_of != (current.version, shown) or self._shown is None:
                 self._made_of = (current.version, shown)
                 self._images += 1
-                image = image_of(current)
+                image = image_of(current, SETTINGS)
                 self._shown = replace(image, version=self._images, source_statuses=shown)
             return self._shown
 

@@ -16,6 +16,7 @@ from waterclock.model.ids import GlobalId
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.storage.api import ReadCapability
 from waterclock.storage.controller import Storage
+from waterclock.storage.errors import CapabilityUnknown
 from waterclock.storage.subscription import Subscription
 
 
@@ -118,11 +119,30 @@ class Holds:
             for hold in self._open:
                 for collection, held in hold.times.items():
                     needed[collection] = min(held, needed.get(collection, held))
-            for collection, kept in list(self._kept.items()):
+            moves = []
+            for collection, kept in self._kept.items():
                 target = min(time, needed.get(collection, time))
                 if target > _time(kept.frontier):
-                    frontier = EPOCH_MILLIS.frontier(target)
-                    self._kept[collection] = self._storage.downgrade_capability(kept, frontier)
+                    moves.append((kept, EPOCH_MILLIS.frontier(target)))
+            self._move_all(moves)
+
+    def _move_all(self, moves: list[tuple[ReadCapability, Frontier[int]]]) -> None:
+        """All in one commit, since reads wait meanwhile."""
+        if not moves:
+            return
+        try:
+            moved = list(self._storage.downgrade_capabilities(moves))
+        except CapabilityUnknown:
+            moved = [each for move in moves if (each := self._moved(move)) is not None]
+        for each in moved:
+            self._kept[each.id] = each
+
+    def _moved(self, move: tuple[ReadCapability, Frontier[int]]) -> ReadCapability | None:
+        """The hold where it is now; None if its collection is just being dropped."""
+        try:
+            return self._storage.downgrade_capability(*move)
+        except CapabilityUnknown:
+            return None
 
 
 def _time(frontier: Frontier[int]) -> int:

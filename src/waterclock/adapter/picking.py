@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
 
 _MANY_KEYS = 10_000
+_FEW_ROWS = 1_000
+_PATIENCE_S = 1.0
 
 
 async def pick(
@@ -35,9 +37,11 @@ async def pick(
 ) -> pa.Table:
     """The rows that the query picks at the moment."""
     source, wanted = looked_up(front, query, schema)
-    if wanted is not None and not _can_serve(front, moment, source):
+    if wanted is not None and not await _can_serve(front, moment, source):
         source, wanted = query.source, None
     rows = await front.reading.contents(moment, source, schema, session.cancellation, wanted)
+    if rows.num_rows <= _FEW_ROWS:  # done sooner than another thread would be awake
+        return picked(rows, query)
     return await asyncio.to_thread(picked, rows, query)
 
 
@@ -129,12 +133,22 @@ def looked_up(
     return query.source, None
 
 
-def _can_serve(front: SqlFront, moment: Moment, index: GlobalId) -> bool:
-    """Whether the index has the moment: it may be behind, or begin only later."""
+async def _can_serve(front: SqlFront, moment: Moment, index: GlobalId) -> bool:
+    """Whether the index has the moment: it may begin only later, or be behind.
+
+    As a rule it is one step behind, and waiting for that is much less than reading everything.
+    """
     held = moment.hold.times.get(index)
     if held is None or held > moment.time:
         return False
-    return moment.time < front.core.compute.index(index).arrangement.upper
+    if moment.time < front.core.compute.index(index).arrangement.upper:
+        return True
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            await front.reading.complete(moment, [index])
+    except TimeoutError:
+        return False
+    return True
 
 
 def _key_columns(front: SqlFront, index: Index) -> list[str] | None:

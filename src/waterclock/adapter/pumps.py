@@ -94,7 +94,7 @@ class Pump:
         self.complete_to = after + 1
         """Every step before this time has been handed out."""
         self.is_over = False
-        errors = core.compute.errors_of(followed.collection)
+        errors = core.errors_of(followed.collection)
         watched = (followed.collection, *errors)
         try:
             self._hold = core.holds.take(watched)

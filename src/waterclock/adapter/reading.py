@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -29,22 +30,33 @@ from waterclock.persist.rows import TIME, row_schema
 from waterclock.storage import riders
 from waterclock.storage.errors import CapabilityMisstated
 
+FEW_KEYS = 64
+"""So many keys are looked up sooner than another thread would be awake to do it."""
+
 
 class Cancellation:
     """Whether somebody wants a statement to stop. It may be asked from any thread."""
 
     def __init__(self) -> None:
-        self._event = asyncio.Event()
-        self._group: str | None = None
+        self._calls: list[Callable[[], object]] = []
         self.is_set = False
 
     def set(self) -> None:
         """Stop; to be called in the event loop of the session."""
+        if self.is_set:
+            return
         self.is_set = True
-        self._event.set()
+        for call in self._calls:
+            call()
 
-    async def wait(self) -> None:
-        await self._event.wait()
+    @contextmanager
+    def calling(self, call: Callable[[], object]) -> Iterator[None]:
+        """Have something called when it is set during the block, once."""
+        self._calls.append(call)
+        try:
+            yield
+        finally:
+            self._calls.remove(call)
 
 
 class Bell:
@@ -114,35 +126,37 @@ class Reading:
         return Moment(selection, hold)
 
     def _with_errors(self, collections: Sequence[GlobalId]) -> list[GlobalId]:
-        errors = [e for c in collections for e in self._core.compute.errors_of(c)]
+        errors = [e for c in collections for e in self._core.errors_of(c)]
         return list(dict.fromkeys([*collections, *errors]))
 
     async def complete(self, moment: Moment, wanted: Sequence[GlobalId]) -> None:
         """Wait until these are complete at the moment, and tell the oracle."""
-        bell = Bell()
         collections = self._with_errors(wanted)
-        for collection in collections:
-            self._core.store.watch(str(collection), bell)
         time = moment.time
-        while True:
-            found = riders.frontiers(self._core.store, collections)
-            if all(not upper.less_equal(upper.timeline.time(time)) for _, upper in found.values()):
-                break
-            failed = self._core.sources.failed(collections)
-            if failed is not None:
-                raise SourceFailed.of(failed)
-            self._core.wake()
-            await bell.wait()
+        if not self._are_complete(collections, time):
+            bell = Bell()
+            for collection in collections:
+                self._core.store.watch(str(collection), bell)
+            while not self._are_complete(collections, time):
+                failed = self._core.sources.failed(collections)
+                if failed is not None:
+                    raise SourceFailed.of(failed)
+                self._core.wake()
+                await bell.wait()
         read_ts = moment.selection.oracle_read
         if read_ts is not None and time > read_ts:
             self._core.oracle.apply_write(time)
+
+    def _are_complete(self, collections: Sequence[GlobalId], time: int) -> bool:
+        found = riders.frontiers(self._core.store, collections)
+        return all(not upper.less_equal(upper.timeline.time(time)) for _, upper in found.values())
 
     async def check_errors(
         self, moment: Moment, collections: Sequence[GlobalId], cancelled: Cancellation
     ) -> None:
         """Raise `ViewInError` if one of the collections has no value at the moment."""
         for collection in collections:
-            for errors in self._core.compute.errors_of(collection):
+            for errors in self._core.errors_of(collection):
                 rows = await self.contents(moment, errors, ERROR_ROWS, cancelled)
                 if rows.num_rows:
                     raise ViewInError.of(rows["message"][0].as_py(), rows["key"][0].as_py())
@@ -167,6 +181,9 @@ class Reading:
             return rows.append_column(TIME, times).select(list(schema.names))
         if isinstance(self._core.current.try_item(collection), Index):
             index = self._core.compute.index(collection)
+            is_there = moment.time < index.arrangement.upper
+            if wanted is not None and wanted.num_rows <= FEW_KEYS and is_there:
+                return index.at(moment.time, wanted)
             return await asyncio.to_thread(index.at, moment.time, wanted)
         assert wanted is None, "only an index is looked up by keys"
         while True:
@@ -196,28 +213,22 @@ class Reading:
             collection: await self.contents(moment, collection, schema, cancelled)
             for collection, schema in inputs.items()
         }
-        return await self.evaluate_over(sql, inputs, contents, cancelled)
+        return await self.evaluate_over(sql, inputs, contents)
 
     async def evaluate_over(
         self,
         sql: str,
         inputs: Mapping[GlobalId, Schema],
         contents: Mapping[GlobalId, pa.Table],
-        cancelled: Cancellation,
     ) -> pa.Table:
         """The result of a query over contents that are known already."""
         group = uuid.uuid4().hex
-        work = asyncio.create_task(
-            asyncio.to_thread(self._core.evaluator.evaluate, sql, inputs, contents, group)
-        )
-        stop = asyncio.create_task(cancelled.wait())
+        evaluator = self._core.evaluator
         try:
-            await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                self._core.evaluator.cancel(group)
-            return await work
-        finally:
-            stop.cancel()
+            return await asyncio.to_thread(evaluator.evaluate, sql, inputs, contents, group)
+        except asyncio.CancelledError:  # the thread goes on until its job ends
+            asyncio.get_running_loop().run_in_executor(None, evaluator.cancel, group)
+            raise
 
 
 def indexes_on(catalog: Catalog, relations: Iterable[GlobalId]) -> list[GlobalId]:

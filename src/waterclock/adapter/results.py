@@ -15,10 +15,10 @@ _BATCH_ROWS = 8192
 
 def shaped(table: pa.Table, types: Sequence[PgType]) -> pa.Table:
     """The table in the Arrow types in which values of the declared types are held."""
-    columns = [
-        column.cast(arrow_type(column_type(declared)))
-        for column, declared in zip(table.columns, types, strict=True)
-    ]
+    columns = []
+    for column, declared in zip(table.columns, types, strict=True):
+        held = arrow_type(column_type(declared))
+        columns.append(column if column.type == held else column.cast(held))
     names = [f"c{place}" for place in range(len(columns))]
     return pa.Table.from_arrays(columns, names=names)
 

@@ -105,12 +105,16 @@ class SqlSession:
             current_user=self.role.name,
             session_user=self.startup.user,
             current_database=self.startup.database,
-            search_path=self.scope.written_schemas,
+            search_path=tuple(s.name for s in self.front.core.current.written(self.scope)),
             timezone=zone,
             now=self.transaction.started,
             mz_now=None,
             parse_text=None if read is None else lambda text, kind: read(text, kind, zone),
         )
+
+    def meaning(self) -> tuple[object, ...]:
+        """All of the session that decides what a query means, except the time."""
+        return (self.role, self.startup.user, self.scope, self.settings.get("TimeZone"))
 
     def catalog_facts(self) -> CatalogFacts:
         """The same for queries over the system's relations."""
@@ -133,8 +137,7 @@ class SqlSession:
         if not parsed:
             yield EmptyQuery()
         for each in parsed:
-            if self.transaction.has_written and not isinstance(each.statement, Insert):
-                await self.sync()  # what follows may have to see it
+            await self._let_see(each)
             response = await self._guarded(partial(self._run, each, ()))
             if each is parsed[-1] and isinstance(response, Done):
                 await self.sync()  # it says that it is done: so it is durable
@@ -191,12 +194,23 @@ class SqlSession:
         if found.is_done:
             return Done("SELECT 0")
         parsed, parameters = found.parsed, found.parameters
+        await self._let_see(parsed)
         response = await self._guarded(lambda: self._run(parsed, parameters))
         found.is_done = True
         if not isinstance(response, Rows):
             return self._watched(response)
         found.rows = response
         return self._page(found, max_rows)
+
+    async def _let_see(self, parsed: Parsed) -> None:
+        """Outside a block, commit what was written if what comes next may have to see it."""
+        transaction = self.transaction
+        if transaction.in_block or transaction.has_failed or not transaction.has_written:
+            return
+        if not isinstance(parsed.statement, Insert):
+            portals, self.portals = self.portals, {}  # they stay until Sync
+            await self.commit()
+            self.portals = portals
 
     async def close_statement(self, name: str) -> None:
         self.statements.pop(name, None)
@@ -328,17 +342,28 @@ class SqlSession:
     async def _guarded(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do something that may be cancelled, or take too long."""
         self._start_clock()
-        task = asyncio.ensure_future(work())
-        stop = asyncio.ensure_future(self.cancellation.wait())
-        try:
-            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
-            task.cancel()
-            await asyncio.wait({task})
+        return await self._stoppably(work)
+
+    async def _stoppably(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do something, and end it as soon as somebody wants the statement to stop.
+
+        It runs in the task that is there: a task of its own would cost more than most statements.
+        """
+        cancellation = self.cancellation
+        if cancellation.is_set:
             raise self._stopped()
-        finally:
-            stop.cancel()
+        task = asyncio.current_task()
+        assert task is not None, "sessions are used by tasks"
+        with cancellation.calling(task.cancel):
+            try:
+                return await work()
+            except asyncio.CancelledError:
+                if cancellation.is_set and task.cancelling() <= 1:
+                    raise self._stopped() from None
+                raise
+            finally:
+                if cancellation.is_set:
+                    task.uncancel()
 
     def _watched(self, response: Response) -> Response:
         """The response, with its rows made stoppable."""
@@ -356,25 +381,12 @@ class SqlSession:
         try:
             while True:
                 try:
-                    yield await self._next(batches)
+                    yield await self._stoppably(partial(anext, batches))
                 except StopAsyncIteration:
                     return
         finally:
             self._stop_clock()
             await closed(batches)
-
-    async def _next(self, batches: Batches) -> pa.RecordBatch:
-        following = asyncio.ensure_future(anext(batches))
-        stop = asyncio.ensure_future(self.cancellation.wait())
-        try:
-            await asyncio.wait({following, stop}, return_when=asyncio.FIRST_COMPLETED)
-            if following.done():
-                return following.result()
-            following.cancel()
-            await asyncio.wait({following})
-            raise self._stopped()
-        finally:
-            stop.cancel()
 
     def _start_clock(self) -> None:
         self.cancellation = Cancellation()

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import msgspec
 
 from waterclock.catalog.catalog import Catalog
-from waterclock.catalog.objects import Source, Subsource
+from waterclock.catalog.objects import Index, MaterializedView, Source, Subsource, View
 from waterclock.catalog.system.image import SourceStatus
 from waterclock.model.ids import GlobalId
 from waterclock.storage.sources.api import SourceDescription
@@ -20,11 +20,17 @@ from waterclock.storage.sources.status import SourceReport
 
 
 class KeptSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is in the catalog besides the names. `output` is None if there are subsources."""
+    """What is in the catalog besides the names. `output` is None if there are subsources.
+
+    `errors` has the id of the collection of errors for outputs that have one, `notes` that of what
+    the envelopes note.
+    """
 
     connector: bytes
     output: str | None = None
     interval_ms: int | None = None
+    errors: dict[str, str] = {}
+    notes: str | None = None
 
     def encoded(self) -> bytes:
         return msgspec.msgpack.encode(self)
@@ -33,7 +39,7 @@ class KeptSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def description_of(catalog: Catalog, source: Source) -> SourceDescription:
     """The source as it is to be run."""
     kept = msgspec.msgpack.decode(source.definition, type=KeptSource)
-    [remap] = source.collections
+    remap = source.collections[0]
     outputs: dict[str, GlobalId] = {}
     if kept.output is not None:
         outputs[kept.output] = source.id
@@ -49,6 +55,8 @@ def description_of(catalog: Catalog, source: Source) -> SourceDescription:
         remap,
         outputs,
         kept.interval_ms,
+        {name: GlobalId.parse(c) for name, c in kept.errors.items() if name in outputs},
+        None if kept.notes is None else GlobalId.parse(kept.notes),
     )
 
 
@@ -56,6 +64,21 @@ def all_sources(catalog: Catalog) -> list[SourceDescription]:
     """Every source there is, the oldest first."""
     found = sorted((i for i in catalog.items() if isinstance(i, Source)), key=lambda s: s.id)
     return [description_of(catalog, source) for source in found]
+
+
+def origins(catalog: Catalog, collection: GlobalId) -> tuple[GlobalId, ...]:
+    """The outputs of sources that a collection is made from; itself, if it is one."""
+    found: dict[GlobalId, None] = {}
+    seen = {collection}
+    ahead = [collection]
+    while ahead:
+        item = catalog.try_item(ahead.pop())
+        if isinstance(item, Source | Subsource):
+            found[item.id] = None
+        elif isinstance(item, View | MaterializedView | Index):
+            ahead += [each for each in item.uses if each not in seen]
+            seen.update(item.uses)
+    return tuple(found)
 
 
 def statuses(catalog: Catalog, reports: Iterable[SourceReport]) -> tuple[SourceStatus, ...]:

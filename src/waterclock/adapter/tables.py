@@ -59,6 +59,10 @@ class _Waiting:
     dependence: Dependence | None
     done: Future[int] = field(default_factory=Future)
 
+    def __post_init__(self) -> None:
+        # Whoever waits may give up, but the answer stays ours to give.
+        self.done.set_running_or_notify_cancel()
+
 
 class TableWriter:
     """The right to write all tables. Thread-safe."""

@@ -146,11 +146,14 @@ class Catalog:
         """The schema in which something of that name would be created."""
         if name.schema is not None:
             return self.namespace(name.database or scope.database, name.schema)
-        for written in scope.written_schemas:
-            found = self.try_namespace(scope.database, written)
-            if found is not None:
-                return found
+        for namespace in self.written(scope):
+            return namespace
         raise UnknownSchema("no schema has been selected to create in")
+
+    def written(self, scope: Scope) -> tuple[Namespace, ...]:
+        """The schemas of the search path that exist, in order."""
+        found = (self.try_namespace(scope.database, name) for name in scope.written_schemas)
+        return tuple(namespace for namespace in found if namespace is not None)
 
     def find(self, name: Name, scope: Scope) -> AnyItem | None:
         """What the name means here and now; None if nothing. `UnknownSchema`, `UnknownDatabase`."""

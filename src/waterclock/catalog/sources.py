@@ -34,6 +34,8 @@ class SourceDefinition:
     envelope: str | None = None
     key_format: str | None = None
     value_format: str | None = None
+    collections: tuple[GlobalId, ...] = ()
+    """Those that come and go with it besides its remap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def create_source(
         envelope=defined.envelope,
         key_format=defined.key_format,
         value_format=defined.value_format,
-        collections=() if remap is None else (remap,),
+        collections=(() if remap is None else (remap,)) + defined.collections,
     )
     placed_with_rows(draft, source)
     made = tuple(_subsource(draft, source, each) for each in subsources)

@@ -16,10 +16,18 @@ import pyarrow as pa
 
 from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
-from waterclock.model.schema import Schema
+from waterclock.model.schema import Column, Schema, Text
 from waterclock.model.timeline import EPOCH_MILLIS, Timeline
 
 Token = NewType("Token", str)
+
+ERROR_ROWS = Schema(
+    (Column("key", Text(), nullable=False), Column("message", Text(), nullable=False))
+)
+"""The columns of a collection of what is wrong with another: which of its rows, as text, and what
+is wrong with them: a SQLSTATE, a blank, and the message. The other one has a value at a time iff
+this one is empty then.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,10 +32,11 @@ from waterclock.persist.directory import DataDirectory
 from waterclock.persist.inline import is_small
 from waterclock.persist.maintenance import Maintenance
 from waterclock.persist.parts import Selection, filtered
+from waterclock.persist.plans import together
 from waterclock.persist.retry import Retry
 from waterclock.persist.rows import row_schema
 from waterclock.persist.state import State
-from waterclock.persist.store import Store
+from waterclock.persist.store import Plan, Store
 from waterclock.storage import commands
 from waterclock.storage.api import (
     Description,
@@ -167,6 +168,13 @@ class Storage:
         """
         return self._store.commit(commands.downgrade(capability, frontier, self._leases))
 
+    def downgrade_capabilities(
+        self, moves: Sequence[tuple[ReadCapability, Frontier[int]]]
+    ) -> tuple[ReadCapability, ...]:
+        """`downgrade_capability` for many, in one commit: all of them, or none if one raises."""
+        plans = [commands.downgrade(each, frontier, self._leases) for each, frontier in moves]
+        return tuple(self._store.commit(together(plans)))
+
     def drop_capability(self, capability: C) -> C:
         """Downgrade the capability to the empty frontier: its hold and its right are gone."""
         return self.downgrade_capability(capability, capability.frontier.timeline.empty())
@@ -178,9 +186,18 @@ class Storage:
         new one. Raises `CapabilityInvalid`, `WrongColumns`, `UpdateOutsideWindow`, `NoProgress`,
         `FrontierRegression`.
         """
+        return self._append(writes)
+
+    def _append(
+        self, writes: Sequence[Write], along: Sequence[Plan[None]] = ()
+    ) -> tuple[WriteCapability, ...]:
+        """`append` in one commit with what a layer above changes (see `riders.append`)."""
         with ExitStack() as stack:
             batches = [self._intake.take(write, stack) for write in writes]
-            return self._store.commit(commands.append(writes, batches, self._leases))
+            appended = commands.append(writes, batches, self._leases)
+            moved: tuple[WriteCapability, ...]
+            moved, *_ = self._store.commit(together([appended, *along]))
+            return moved
 
     async def append_async(self, *writes: Write) -> tuple[WriteCapability, ...]:
         """`append` for a coroutine. Cancelling it gives up the answer, not the change."""

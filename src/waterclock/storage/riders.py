@@ -10,7 +10,7 @@ Where only a token is known, as after a restart, `held` tells the capability as 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 import pyarrow as pa
 
@@ -21,7 +21,8 @@ from waterclock.persist.records import AnyEvent, Downgraded, Granted, Right
 from waterclock.persist.state import State
 from waterclock.persist.store import Plan, Store
 from waterclock.storage import commands
-from waterclock.storage.api import Description, ReadCapability, Token, WriteCapability
+from waterclock.storage.api import Description, ReadCapability, Token, Write, WriteCapability
+from waterclock.storage.controller import Storage
 from waterclock.storage.leases import Leases
 
 
@@ -31,6 +32,13 @@ def create(
     """`Storage.create` as a plan, for capabilities that never expire."""
     first = start or description.timeline.start()
     return commands.create(collection, description, first, _no_leases(), None)
+
+
+def append(
+    storage: Storage, writes: Sequence[Write], along: Plan[None]
+) -> tuple[WriteCapability, ...]:
+    """`Storage.append` with a plan that rides in its commit."""
+    return storage._append(writes, [along])
 
 
 def release(tokens: Iterable[Token]) -> Plan[None]:

@@ -40,13 +40,23 @@ from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
 from waterclock.persist.blob.memory import MemoryBlob
 from waterclock.persist.consensus.memory import MemoryConsensus
+from waterclock.persist.notes import Notes
+from waterclock.persist.records import AnyEvent
 from waterclock.persist.retry import Retry
+from waterclock.persist.state import State
+from waterclock.persist.store import Plan
+from waterclock.server.wiring import read_text
+from waterclock.storage import riders
+from waterclock.storage.api import Token, WriteCapability
 from waterclock.storage.controller import Storage
 from waterclock.testing.persist_world import open_store
 
 
 class NoEngine:
     """Compute and evaluator of a world without an engine."""
+
+    notes: Notes
+    """What an engine remembers, durably, of what it maintains."""
 
     def __init__(self) -> None:
         self.errors: dict[GlobalId, tuple[GlobalId, ...]] = {}
@@ -72,6 +82,37 @@ class NoEngine:
 
     def close(self) -> None:
         pass
+
+
+class NotedEngine(NoEngine):
+    """One that remembers durably what it was told to maintain, and never does it."""
+
+    def check_view(self, view: View) -> tuple[Any, ...]:
+        return tuple(view.results)
+
+    def installation(
+        self, _: View, __: int, outputs: Sequence[WriteCapability], errors: WriteCapability
+    ) -> Plan[None]:
+        tokens = [each.token for each in (*outputs, errors)]
+
+        def plan(_: State) -> tuple[list[AnyEvent], None]:
+            return self.notes.events({str(outputs[0].id): ",".join(tokens).encode()}), None
+
+        return plan
+
+    def removal(self, output: GlobalId) -> Plan[None]:
+        kept = self.notes.all().get(str(output), b"").decode()
+        released = riders.release(Token(each) for each in kept.split(",") if each)
+
+        def plan(state: State) -> tuple[list[AnyEvent], None]:
+            return released(state)[0] + self.notes.events({}, [str(output)]), None
+
+        return plan
+
+    def begin(self, _: GlobalId) -> None:
+        pass
+
+    end = pause = resume = begin
 
 
 @dataclass(slots=True)
@@ -158,14 +199,22 @@ def rows_of(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
 class AdapterWorld:
     """A server without a network, and its data, which outlives it."""
 
-    def __init__(self, folder: Path, pace: Pace | None = None, spark: Spark | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        pace: Pace | None = None,
+        spark: Spark | None = None,
+        *,
+        consensus: MemoryConsensus | None = None,
+        engine: NoEngine | None = None,
+    ) -> None:
         self._folder = folder
         self._spark = spark
         self._pace = pace or Pace(tick_ms=20, retain_ms=60_000)
-        self.blob, self.consensus = MemoryBlob(), MemoryConsensus()
+        self.blob, self.consensus = MemoryBlob(), consensus or MemoryConsensus()
         self.secrets = SecretBox(bytes(range(KEY_BYTES)))
         self._count = 0
-        self.engine = NoEngine()
+        self.engine = engine or NoEngine()
         self.open()
 
     def open(self) -> None:
@@ -173,7 +222,11 @@ class AdapterWorld:
         store = open_store(self.blob, self.consensus, Retry(attempts=1))
         self.storage = Storage(store)
         engine = cast(Any, self.engine)
-        without: OpenEngine = lambda _storage, _notes: Engine(engine, engine)  # noqa: E731
+
+        def without(_: Storage, notes: Notes) -> Engine:
+            engine.notes = notes
+            return Engine(engine, engine)
+
         self.core = Coordinator(
             self.storage,
             store,
@@ -181,9 +234,9 @@ class AdapterWorld:
             self._folder,
             self._pace,
             secrets=self.secrets,
-            engine=without if self._spark is None else None,
+            engine=cast(OpenEngine, without) if self._spark is None else None,
         )
-        self.front = SqlFront(self.core)
+        self.front = SqlFront(self.core, read_text)
 
     def close(self) -> None:
         self.core.close()

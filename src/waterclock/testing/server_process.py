@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -28,6 +30,7 @@ class ServerProcess:
         self.flags = flags
         self.pg_port, self.http_port = free_port(), free_port()
         self.log = data.with_name(f"{data.name}.log")
+        self._scheme = "https" if any(flag.startswith("--tls") for flag in flags) else "http"
         self.started_in_s = 0.0
         """From the start of the process until queries were answered."""
         self._process: subprocess.Popen[bytes] | None = None
@@ -38,7 +41,17 @@ class ServerProcess:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.http_port}"
+        return f"{self._scheme}://127.0.0.1:{self.http_port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the server was started"
+        return self._process.pid
+
+    def cpu_s(self) -> float:
+        """Seconds of CPU that the server's own process has taken; that of Spark is another one."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
     def output(self) -> str:
@@ -68,8 +81,13 @@ class ServerProcess:
         self.started_in_s = time.monotonic() - began
 
     def is_ready(self) -> bool:
+        return self.answers("/ready")
+
+    def answers(self, path: str) -> bool:
+        """Whether a request over HTTP is answered with success, whoever signed the certificate."""
+        anyone = ssl._create_unverified_context() if self._scheme == "https" else None
         try:
-            with urllib.request.urlopen(f"{self.url}/ready", timeout=5) as answer:
+            with urllib.request.urlopen(self.url + path, timeout=5, context=anyone) as answer:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, OSError):
             return False

@@ -81,13 +81,13 @@ class PostgresServer:
             command += ["-c", f"{name}={value}"]
         with open(folder / "log", "ab") as log:
             self._process = self._spawn(command, log)
-        _wait_until(self._answers, self._process, folder / "log")
+        wait_until(self._answers, self._process, folder / "log")
 
     def stop(self, *, immediate: bool = False) -> None:
         """Stop the server, breaking its connections; `immediate` as in a crash. Idempotent."""
         process, self._process = self._process, None
         if process is not None:
-            _stop(process, signal.SIGQUIT if immediate else signal.SIGINT)
+            stop_process(process, signal.SIGQUIT if immediate else signal.SIGINT)
 
     def close(self) -> None:
         """Stop the server and remove its data. Idempotent."""
@@ -145,7 +145,7 @@ class PostgresServer:
                 "group": self._account.pw_gid,
                 "extra_groups": [],
             }
-        return _spawn(command, log, cwd="/", **account)
+        return spawn(command, log, cwd="/", **account)
 
     def _answers(self) -> bool:
         try:
@@ -177,14 +177,14 @@ class S3Server:
         # In a process of its own: its warnings and its threads are then none of ours.
         command = [sys.executable, "-m", "moto.server", "-H", _HOST, "-p", str(self.port)]
         with open(folder / "log", "wb") as log:
-            self._process = _spawn(command, log)
-        _wait_until(self._answers, self._process, folder / "log")
+            self._process = spawn(command, log)
+        wait_until(self._answers, self._process, folder / "log")
 
     def close(self) -> None:
         """Stop the server; its objects are gone. Idempotent."""
         process, self._process = self._process, None
         if process is not None:
-            _stop(process, signal.SIGTERM)
+            stop_process(process, signal.SIGTERM)
         folder, self._folder = self._folder, None
         if folder is not None:
             shutil.rmtree(folder)
@@ -267,7 +267,8 @@ def _unprivileged_account() -> pwd.struct_passwd:
     )
 
 
-def _spawn(command: list[Any], log: Any, **options: Any) -> subprocess.Popen[bytes]:
+def spawn(command: list[Any], log: Any, **options: Any) -> subprocess.Popen[bytes]:
+    """Start a program that ends with this process. What it says goes to the log."""
     libc = ctypes.CDLL(None)
 
     def die_with_parent() -> None:
@@ -285,7 +286,8 @@ def _spawn(command: list[Any], log: Any, **options: Any) -> subprocess.Popen[byt
     )
 
 
-def _wait_until(answers: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+def wait_until(answers: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until a server answers. Raises `RuntimeError` with its log if it ends or takes long."""
     deadline = time.monotonic() + _START_SECONDS
     while not answers():
         if process.poll() is not None or time.monotonic() > deadline:
@@ -297,7 +299,8 @@ def _failed(program: str, log: Path) -> RuntimeError:
     return RuntimeError(f"{program} did not start:\n{log.read_text(errors='replace')[-4000:]}")
 
 
-def _stop(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
+def stop_process(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
+    """End a process that was spawned, with a signal, or by force if that does not do."""
     process.send_signal(how)
     try:
         process.wait(_STOP_SECONDS)

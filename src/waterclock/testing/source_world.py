@@ -23,12 +23,20 @@ from waterclock.persist.consensus.memory import MemoryConsensus
 from waterclock.persist.retry import Retry
 from waterclock.persist.store import Store
 from waterclock.storage import riders
-from waterclock.storage.api import Description, Progress, ReadCapability, Updates, Writers
+from waterclock.storage.api import (
+    ERROR_ROWS,
+    Description,
+    Progress,
+    ReadCapability,
+    Updates,
+    Writers,
+)
 from waterclock.storage.controller import Storage
 from waterclock.storage.envelopes.plain import Plain
 from waterclock.storage.reclock.progress import Partition, Range, SourceFrontier
 from waterclock.storage.reclock.shape import KAFKA
 from waterclock.storage.sources.api import (
+    STATE_ROWS,
     Connector,
     Envelope,
     Kind,
@@ -178,13 +186,25 @@ class SourceWorld:
         return self.now
 
     def create(
-        self, kind: str, definition: bytes, shape: Schema, outputs: Mapping[str, Schema]
+        self,
+        kind: str,
+        definition: bytes,
+        shape: Schema,
+        outputs: Mapping[str, Schema],
+        *,
+        with_errors: bool = False,
     ) -> SourceDescription:
-        """The collections of a new source."""
+        """The collections of a new source; with those of errors and notes, if wanted."""
         ids = {name: self._collection(schema) for name, schema in outputs.items()}
         remap = self._collection(shape)
         source = GlobalId.user(self._take_id())
-        return SourceDescription(source, "s", kind, definition, remap, ids)
+        if not with_errors:
+            return SourceDescription(source, "s", kind, definition, remap, ids)
+        errors = {name: self._collection(ERROR_ROWS) for name in outputs}
+        notes = self._collection(STATE_ROWS)
+        return SourceDescription(
+            source, "s", kind, definition, remap, ids, errors=errors, notes=notes
+        )
 
     def _collection(self, schema: Schema) -> GlobalId:
         collection = GlobalId.user(self._take_id())

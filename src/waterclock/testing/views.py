@@ -186,8 +186,9 @@ class Views:
             deltas = history.step(lower, upper)
             if step == 1:  # a crash after computing: the step is lost, and done again
                 dataflow.compute(upper, deltas)
+                kept = dataflow.kept_after()
                 dataflow = Dataflow(
-                    self.spark, self.builder, program, folder, upper=lower, begun=True
+                    self.spark, self.builder, program, folder, upper=lower, kept=kept
                 )
             ticked = dataflow.compute(upper, deltas)
             outputs += ticked.outputs

@@ -36,7 +36,7 @@ from waterclock.catalog.errors import WrongKind
 from waterclock.catalog.objects import Column, Namespace, Privilege, Relation, Table
 from waterclock.model.errors import DuplicateColumn, UnknownColumn
 from waterclock.model.pg_types import PgType
-from waterclock.persist.rows import DIFF, row_schema
+from waterclock.persist.rows import DIFF, TIME, row_schema
 from waterclock.sql import ast
 from waterclock.sql.ast.changes import DefaultRow, RowAssignment
 from waterclock.sql.ast.changes import Rows as ValueRows
@@ -56,7 +56,9 @@ if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
 
 Parameters = Sequence[pa.Scalar]
+Change = ast.Insert | ast.Update | ast.Delete
 _TRIES = 10
+_SELECT = "SELECT "
 
 
 async def insert(session: SqlSession, statement: ast.Insert, parameters: Parameters) -> Response:
@@ -75,17 +77,15 @@ async def insert(session: SqlSession, statement: ast.Insert, parameters: Paramet
             places, values = [], ((),)
         rows = await _valued(session, table, places, values, parameters)
         keep(session, table, rows, 1, "INSERT")
-    if statement.returning is None:
-        return Done(f"INSERT 0 {rows.num_rows}")
-    return await _returned(session, table, statement.returning, rows, f"INSERT 0 {rows.num_rows}")
+    return await _answer(session, table, statement, rows, f"INSERT 0 {rows.num_rows}")
 
 
-async def insert_query(session: SqlSession, table: Relation, query: QueryText) -> int:
-    """Insert the rows of a query into a new table."""
-    places = list(range(len(table.columns)))
-    rows = await _queried(session, table, places, query, ())
-    keep(session, table, rows, 1, "INSERT")
-    return int(rows.num_rows)
+def stamped(table: Relation, rows: pa.Table, time: int) -> pa.Table:
+    """Rows as the first updates of a table, at a time."""
+    made = in_table(table, rows.columns)
+    for name, value in ((TIME, time), (DIFF, 1)):
+        made = made.append_column(name, pa.repeat(pa.scalar(value, pa.int64()), made.num_rows))
+    return made
 
 
 async def update(session: SqlSession, statement: ast.Update, parameters: Parameters) -> Response:
@@ -111,9 +111,7 @@ async def update(session: SqlSession, statement: ast.Update, parameters: Paramet
         keep(session, table, new, 1, "UPDATE")
         if await _has_landed(session, attempt):
             break
-    if statement.returning is None:
-        return Done(f"UPDATE {new.num_rows}")
-    return await _returned(session, table, statement.returning, new, f"UPDATE {new.num_rows}")
+    return await _answer(session, table, statement, new, f"UPDATE {new.num_rows}")
 
 
 async def delete(session: SqlSession, statement: ast.Delete, parameters: Parameters) -> Response:
@@ -125,9 +123,7 @@ async def delete(session: SqlSession, statement: ast.Delete, parameters: Paramet
         return in_table(table, (await evaluated(session, plan)).columns)
 
     rows = await _read_then_write(session, table, changed, -1, "DELETE")
-    if statement.returning is None:
-        return Done(f"DELETE {rows.num_rows}")
-    return await _returned(session, table, statement.returning, rows, f"DELETE {rows.num_rows}")
+    return await _answer(session, table, statement, rows, f"DELETE {rows.num_rows}")
 
 
 async def truncate(session: SqlSession, statement: ast.Truncate, _: Parameters) -> Response:
@@ -146,7 +142,7 @@ async def truncate(session: SqlSession, statement: ast.Truncate, _: Parameters) 
 
 async def describe_change(
     session: SqlSession,
-    statement: ast.Insert | ast.Update | ast.Delete,
+    statement: Change,
     types: Sequence[PgType | None],
 ) -> StatementDescription:
     """The types of the parameters: those of the columns that they go into, where that is said."""
@@ -172,7 +168,7 @@ async def describe_change(
             parameters = ()
     columns: tuple[ColumnDescription, ...] | None = None
     if statement.returning is not None:
-        columns = described(planned(session, _returning_query(table, statement.returning)))
+        columns = described(planned(session, returning_query(statement, statement.returning)))
     return StatementDescription(parameters, columns)
 
 
@@ -319,7 +315,7 @@ def _with(statement: ast.Update | ast.Delete, select: str) -> str:
     return f"{ctes}{select}{where}"
 
 
-def _target(statement: ast.Update | ast.Delete) -> str:
+def _target(statement: Change) -> str:
     written = ".".join(quote_ident(part) for part in statement.table.parts)
     return written + (f" AS {quote_ident(statement.alias)}" if statement.alias else "")
 
@@ -392,25 +388,28 @@ def require_writable(session: SqlSession, what: str) -> None:
         raise ReadOnly(f"cannot execute {what} in a read-only transaction")
 
 
-async def _returned(
-    session: SqlSession, table: Relation, returning: QueryText, rows: pa.Table, tag: str
+async def _answer(
+    session: SqlSession, table: Relation, statement: Change, rows: pa.Table, tag: str
 ) -> Response:
-    """What RETURNING says of the rows that were changed."""
-    plan = planned(session, _returning_query(table, returning))
+    """The tag, or what RETURNING says of the rows that were changed."""
+    if statement.returning is None:
+        return Done(tag)
+    plan = planned(session, returning_query(statement, statement.returning))
     simple = plan.bound.simple
     if simple is not None and not simple.count_star:
         shown = picked(rows, simple)
     else:
         shown = await session.front.reading.evaluate_over(
-            plan.bound.sql, plan.inputs, {table.id: rows}, session.cancellation
+            plan.bound.sql, plan.inputs, {table.id: rows}
         )
     shown = shaped(shown, [column.type for column in plan.bound.columns])
     return Rows(described(plan), in_batches(shown), tag, counted=False)
 
 
-def _returning_query(table: Relation, returning: QueryText) -> QueryText:
-    del table
-    return returning
+def returning_query(statement: Change, returning: QueryText) -> QueryText:
+    """What is returned, as a query over the table. Errors stand where the list was written."""
+    text = f"{_SELECT}{returning.text} FROM {_target(statement)}"
+    return QueryText(text, returning.position - len(_SELECT))
 
 
 # Tables

@@ -163,6 +163,10 @@ async def describe_declare(
 
 async def fetch(session: SqlSession, statement: ast.Fetch, _: Parameters) -> Response:
     portal = session.portal(statement.cursor)
+    if portal.rows is None and portal.parsed is not None and not portal.is_done:
+        portal.is_done = True  # bound, and not run yet
+        response = await sequencer.run(session, portal.parsed, portal.parameters)
+        portal.rows = response if isinstance(response, Rows) else None
     if portal.rows is None:
         raise ForwardOnly(f'portal "{statement.cursor}" cannot be run')
     timeout_s = _timeout(statement.options)

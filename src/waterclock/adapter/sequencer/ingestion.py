@@ -9,6 +9,7 @@ entered in `_PLANNED_BY`.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,10 @@ import pyarrow as pa
 from waterclock.adapter.api import Done, Notice, Response
 from waterclock.adapter.coordinator import wall_clock_ms
 from waterclock.adapter.errors import Unsupported
+from waterclock.adapter.planned_source import PlannedSource
 from waterclock.adapter.planning import name_of
+from waterclock.adapter.sequencer import file_sources, kafka_sources, postgres_sources
+from waterclock.adapter.sequencer.messages import declared_columns
 from waterclock.adapter.sequencer.naming import full_name
 from waterclock.adapter.sources import KeptSource, description_of
 from waterclock.catalog import privileges
@@ -41,11 +45,18 @@ from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.persist.rows import TIME
 from waterclock.sql import ast, options
 from waterclock.sql.ast.common import Identifier, ObjectName, Option
-from waterclock.sql.ast.sources import AllTables, LoadGenerator, TablesOfSchemas, TheseTables
+from waterclock.sql.ast.sources import (
+    AllTables,
+    ExternalConnector,
+    FileConnector,
+    LoadGenerator,
+    TablesOfSchemas,
+    TheseTables,
+)
 from waterclock.sql.errors import SyntaxFault
 from waterclock.sql.printing import create_text
-from waterclock.storage.api import Description, Writers
-from waterclock.storage.reclock.shape import ProgressShape
+from waterclock.storage.api import ERROR_ROWS, Description, Writers
+from waterclock.storage.sources.api import STATE_ROWS
 from waterclock.storage.sources.generators import connector as load_generators
 from waterclock.storage.sources.generators.api import Options
 
@@ -57,25 +68,20 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedSource:
-    """What a connector makes of its part of the statement.
+class Beside:
+    """The collections beside the outputs of a source."""
 
-    With `is_split` its outputs are subsources, otherwise the only one is the source itself.
-    """
+    errors: Mapping[str, GlobalId]
+    notes: GlobalId | None
 
-    kind: str
-    definition: bytes
-    outputs: Mapping[str, Schema]
-    is_split: bool
-    progress: ProgressShape
-    connections: tuple[GlobalId, ...] = ()
-    envelope: str | None = None
-    key_format: str | None = None
-    value_format: str | None = None
+    @property
+    def schemas(self) -> dict[GlobalId, Schema]:
+        found = dict.fromkeys(self.errors.values(), ERROR_ROWS)
+        return found if self.notes is None else found | {self.notes: STATE_ROWS}
 
 
 async def create(session: SqlSession, statement: ast.CreateSource, _: Parameters) -> Response:
-    planned = _planned(session, statement)
+    planned = await _planned(session, statement)
     core = session.front.core
     async with session.front.changing() as draft:
         site = _site(session, draft, statement.name)
@@ -83,16 +89,18 @@ async def create(session: SqlSession, statement: ast.CreateSource, _: Parameters
             told = f'relation "{site.name}" already exists, skipping'
             session.notify(Notice(told, sqlstate="42P07"))
             return Done("CREATE SOURCE")
-        made = _made(session, draft, site, statement, planned)
+        made, beside = _made(session, draft, site, statement, planned)
         start = EPOCH_MILLIS.frontier(max(core.oracle.read_ts(), wall_clock_ms()))
         creations = [
             Creation(collection, Description(schema, Writers.STORAGE), start)
-            for collection, schema in _collections(made, planned).items()
+            for collection, schema in (_collections(made, planned) | beside.schemas).items()
         ]
         await session.front.commit(draft, creations)
     for item in (made.source, *made.subsources):
         core.adopt(item.id)
     core.sources.add(description_of(core.current, made.source))
+    for told in planned.notices:
+        session.notify(Notice(told))
     return Done("CREATE SOURCE")
 
 
@@ -110,7 +118,7 @@ def _made(
     site: Site,
     statement: ast.CreateSource,
     planned: PlannedSource,
-) -> NewSource:
+) -> tuple[NewSource, Beside]:
     """The source and its parts, in the draft."""
     cluster = session.settings.get("cluster") if statement.cluster is None else None
     named = cluster if statement.cluster is None else statement.cluster.name
@@ -118,22 +126,29 @@ def _made(
     subsources = _subsources(session, draft, site, statement, planned)
     columns: tuple[Column, ...] = ()
     if not planned.is_split:
-        [rows] = planned.outputs.values()
-        columns = _renamed(_shown(rows.columns), statement.columns)
+        [(output, rows)] = planned.outputs.items()
+        shown = planned.columns.get(output) or _shown(rows.columns)
+        columns = _renamed(shown, _names(statement))
     elif statement.columns is not None:
         raise Unsupported("names of columns can not be given to a source of several tables")
+    wanted = [s.upstream for s in subsources] if planned.is_split else list(planned.outputs)
+    beside = Beside(
+        {name: draft.numbers.id() for name in wanted if planned.is_fallible},
+        draft.numbers.id() if planned.takes_notes else None,
+    )
     definition = SourceDefinition(
         planned.kind,
-        create_text(_complete(draft, site, statement)),
+        create_text(_complete(draft, site, statement, planned)),
         columns,
-        _kept(statement, planned).encoded(),
+        _kept(statement, planned, beside).encoded(),
         planned.connections,
         planned.envelope,
         planned.key_format,
         planned.value_format,
+        tuple(beside.schemas),
     )
     time = Column(TIME, MZ_TIMESTAMP, nullable=False)
-    return create_source(
+    made = create_source(
         draft,
         site,
         definition,
@@ -142,24 +157,40 @@ def _made(
         progress_name=_progress_name(session, draft, site, statement.progress),
         subsources=subsources,
     )
+    return made, beside
 
 
-def _kept(statement: ast.CreateSource, planned: PlannedSource) -> KeptSource:
+def _kept(statement: ast.CreateSource, planned: PlannedSource, beside: Beside) -> KeptSource:
     asked = options.by_name(statement.options, ("timestamp interval",))
     interval = asked.get("timestamp interval")
     output = None if planned.is_split else next(iter(planned.outputs))
     millis = None if interval is None else max(1, round(milliseconds(interval)))
-    return KeptSource(connector=planned.definition, output=output, interval_ms=millis)
+    return KeptSource(
+        connector=planned.definition,
+        output=output,
+        interval_ms=millis,
+        errors={name: str(collection) for name, collection in beside.errors.items()},
+        notes=None if beside.notes is None else str(beside.notes),
+    )
 
 
-def _complete(draft: Draft, site: Site, statement: ast.CreateSource) -> ast.CreateSource:
-    """The statement with a name that means the same everywhere."""
+def _complete(
+    draft: Draft, site: Site, statement: ast.CreateSource, planned: PlannedSource
+) -> ast.CreateSource:
+    """The statement with names that mean the same everywhere."""
     name = full_name(draft.catalog, site.namespace, site.name)
-    return replace(statement, name=name, if_not_exists=False)
+    connector = planned.connector or statement.connector
+    return replace(statement, name=name, connector=connector, if_not_exists=False)
 
 
 def _shown(columns: Sequence[StoredColumn]) -> tuple[Column, ...]:
     return tuple(Column(c.name, pg_type_of(c.type), c.nullable) for c in columns)
+
+
+def _names(statement: ast.CreateSource) -> tuple[Identifier, ...] | None:
+    """Other names for columns, if names alone are given."""
+    names = tuple(c for c in statement.columns or () if isinstance(c, Identifier))
+    return names or None
 
 
 def _renamed(
@@ -219,6 +250,11 @@ def _subsources(
             raise Unsupported("FOR TABLES is not supported for a source of one table")
         return []
     sites: dict[str, Site] = {}
+    if planned.local_names is not None:
+        for output, local in planned.local_names.items():
+            place = _site(session, draft, local) if len(local.parts) > 1 else site
+            sites[output] = replace(place, name=local.parts[-1])
+        return _defined(sites, planned)
     match statement.subsources:
         case AllTables():
             sites = {name: Site(site.namespace, name, site.owner) for name in planned.outputs}
@@ -240,19 +276,29 @@ def _subsources(
                 f'there is no table "{name}" upstream',
                 hint=f"There are {', '.join(planned.outputs)}.",
             )
-    return [
-        SubsourceDefinition(place, name, _shown(planned.outputs[name].columns))
-        for name, place in sites.items()
-    ]
+    return _defined(sites, planned)
+
+
+def _defined(sites: Mapping[str, Site], planned: PlannedSource) -> list[SubsourceDefinition]:
+    found = []
+    for output, place in sites.items():
+        columns = planned.columns.get(output) or _shown(planned.outputs[output].columns)
+        found.append(SubsourceDefinition(place, output, columns))
+    return found
 
 
 # Connectors
 
 
-def _planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
-    plan = _PLANNED_BY.get(type(statement.connector))
+async def _planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
+    connector = statement.connector
+    plan = _PLANNED_BY.get(type(connector))
+    if isinstance(connector, ExternalConnector):
+        plan = _EXTERNALLY_PLANNED_BY.get(connector.kind)
     if plan is None:
         raise Unsupported("this kind of source is not supported")
+    if not isinstance(connector, LoadGenerator):  # others are asked, and may take long to answer
+        return await asyncio.to_thread(plan, session, statement)
     return plan(session, statement)
 
 
@@ -277,6 +323,8 @@ def _load_generator(session: SqlSession, statement: ast.CreateSource) -> Planned
     ):
         if given:
             raise Unsupported(f"{clause} is not supported for load generators")
+    if declared_columns(statement) is not None:
+        raise Unsupported("columns of load generators can be named, but have their types")
     known = _GENERATOR_OPTIONS.get(connector.kind, ("tick interval",))
     asked = options.by_name(connector.options, known)
     wanted = Options(
@@ -301,6 +349,11 @@ def _load_generator(session: SqlSession, statement: ast.CreateSource) -> Planned
 
 _PLANNED_BY: Mapping[type[Any], Callable[[SqlSession, ast.CreateSource], PlannedSource]] = {
     LoadGenerator: _load_generator,
+    FileConnector: file_sources.planned,
+}
+_EXTERNALLY_PLANNED_BY: Mapping[str, Callable[[SqlSession, ast.CreateSource], PlannedSource]] = {
+    kafka_sources.KIND: kafka_sources.planned,
+    postgres_sources.KIND: postgres_sources.planned,
 }
 
 

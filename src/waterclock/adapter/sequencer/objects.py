@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -34,6 +35,7 @@ from waterclock.sql import ast
 from waterclock.sql.ast.common import ObjectKind, ObjectName
 
 if TYPE_CHECKING:
+    from waterclock.adapter.coordinator import Coordinator
     from waterclock.adapter.session import SqlSession
 
 Parameters = Sequence[pa.Scalar]
@@ -64,10 +66,13 @@ async def drop(session: SqlSession, statement: ast.Drop, _: Parameters) -> Respo
                 targets.append(found)
         if not targets:
             return Done(f"DROP {statement.kind.value}")
-        dropped = dropping.drop(draft, targets, cascade=statement.cascade)
+        # A database always goes with all that is in it.
+        whole = statement.cascade or statement.kind is ObjectKind.DATABASE
+        dropped = dropping.drop(draft, targets, cascade=whole)
         gone = [each for each in dropped.everything if isinstance(each, Item)]
         maintained = [i.id for i in gone if isinstance(i, MaterializedView | Index)]
         sources = [i.id for i in gone if isinstance(i, Source)]
+        farewells = _farewells(core, sources)
         ends = [core.compute.removal(each) for each in maintained]
         ends.append(core.sources.removal(sources))
         await _committed(session, draft, ends, maintained, [i.id for i in gone])
@@ -77,9 +82,32 @@ async def drop(session: SqlSession, statement: ast.Drop, _: Parameters) -> Respo
             core.sources.remove(each)
         for item in gone:
             core.let_go(item.id, item.collections)
-    if dropped.cascaded:
-        _tell_cascade(session, core.current, dropped.cascaded)
+    if dropped.cascaded and statement.cascade:
+        _tell_cascade(session, draft.base, dropped.cascaded)
+    for farewell in farewells:
+        try:
+            await asyncio.to_thread(farewell)
+        except WaterclockError as error:
+            told = error.message
+            session.notify(Notice(told, "WARNING", "01000", error.detail, error.hint))
     return Done(f"DROP {statement.kind.value}")
+
+
+def _farewells(core: Coordinator, sources: Sequence[GlobalId]) -> list[Callable[[], None]]:
+    """What is to be removed upstream when sources are gone."""
+    found: list[Callable[[], None]] = []
+    for each in sources:
+        try:
+            farewell = core.sources.farewell(each)
+        except WaterclockError as error:
+            farewell = partial(_raise, error)
+        if farewell is not None:
+            found.append(farewell)
+    return found
+
+
+def _raise(error: WaterclockError) -> None:
+    raise error
 
 
 async def _committed(

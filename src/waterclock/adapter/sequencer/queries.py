@@ -11,7 +11,9 @@ from __future__ import annotations
 import asyncio
 import datetime
 import decimal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -29,30 +31,34 @@ from waterclock.adapter.reading import Moment, indexes_on
 from waterclock.adapter.results import in_batches, shaped
 from waterclock.catalog import privileges
 from waterclock.catalog.system.answerer import CatalogResult
-from waterclock.catalog.system.routing import Route, route
+from waterclock.catalog.system.routing import Route
 from waterclock.catalog.system.session import Cancellation as CatalogCancellation
+from waterclock.errors import WaterclockError
 from waterclock.model.pg_types import TEXT, PgType
 from waterclock.oracle.selection import AsOf, Isolation
 from waterclock.sql import ast
 from waterclock.sql.ast.common import ExpressionText, QueryText
-from waterclock.sql.binding import bind_values
+from waterclock.sql.binding import bind_values, filled
 
 if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
 
 Parameters = Sequence[pa.Scalar]
+_UNKNOWN = ("42883", "42704")
+"""The SQLSTATEs of a function, and of a type, that does not exist."""
 
 
 async def describe_query(
     session: SqlSession, statement: ast.Query, types: Sequence[PgType | None]
 ) -> StatementDescription:
     """The types of a query's parameters and columns."""
-    if is_for_catalog(session, statement.query):
+    if is_for_catalog(session, statement.query, types):
         oids = [0 if each is None else each.oid for each in types]
         answerer = session.front.answerer
-        found = await asyncio.to_thread(
-            answerer.describe, statement.query.text, oids, session.catalog_facts()
-        )
+        with _preferring(_refusal(session, statement.query, types)):
+            found = await asyncio.to_thread(
+                answerer.describe, statement.query.text, oids, session.catalog_facts()
+            )
         columns = tuple(ColumnDescription(c.name, c.type) for c in found.columns)
         return StatementDescription(found.parameters, columns)
     plan = planned(session, statement.query, types=types)
@@ -61,11 +67,27 @@ async def describe_query(
 
 async def run_query(session: SqlSession, statement: ast.Query, parameters: Parameters) -> Response:
     """Answer a query."""
-    if is_for_catalog(session, statement.query):
+    if is_for_catalog(session, statement.query, parameters=parameters):
         return await _from_catalog(session, statement.query, parameters)
-    plan = planned(session, statement.query, parameters=parameters)
+    plan = _filled(session, statement.query, parameters) if parameters else None
+    if plan is None:
+        plan = planned(session, statement.query, parameters=parameters)
     table = await evaluated(session, plan, await as_of_time(session, statement.as_of))
     return Rows(described(plan), in_batches(table))
+
+
+def _filled(session: SqlSession, query: QueryText, parameters: Parameters) -> Plan | None:
+    """The plan of a query that only picks rows, made before the values were known."""
+    try:
+        plan = planned(session, query)
+    except WaterclockError:  # the values may make sense of it, and else it is told with them
+        return None
+    if plan.bound.simple is None:
+        return None
+    simple = filled(plan.bound.simple, parameters)
+    if simple is None:
+        return None
+    return replace(plan, bound=replace(plan.bound, sql="", simple=simple))
 
 
 def planned(
@@ -80,20 +102,26 @@ def planned(
 ) -> Plan:
     """The query's plan, if the session's role may read what it reads."""
     catalog = session.front.core.current
-    plan = plan_query(
-        catalog,
-        session.scope,
-        session.facts(),
-        query.text,
-        query.position,
-        parameter_types=types,
-        parameters=parameters,
-        maintained=maintained,
-        target_types=target_types,
-        target_names=target_names,
-    )
-    privileges.check_read(catalog, session.role.oid, plan.named)
-    return plan
+
+    def make() -> Plan:
+        plan = plan_query(
+            catalog,
+            session.scope,
+            session.facts(),
+            query.text,
+            query.position,
+            parameter_types=types,
+            parameters=parameters,
+            maintained=maintained,
+            target_types=target_types,
+            target_names=target_names,
+        )
+        privileges.check_read(catalog, session.role.oid, plan.named)
+        return plan
+
+    values = None if parameters is None else tuple(parameters)
+    what = (query, tuple(types), values, maintained, tuple(target_types), tuple(target_names))
+    return session.front.plans.plan((catalog.version, session.meaning(), what), make)
 
 
 def described(plan: Plan) -> tuple[ColumnDescription, ...]:
@@ -105,6 +133,8 @@ def described(plan: Plan) -> tuple[ColumnDescription, ...]:
 
 async def evaluated(session: SqlSession, plan: Plan, as_of: AsOf | None = None) -> pa.Table:
     """The rows of a plan at the time of the session's transaction, in the declared types."""
+    if as_of is None and not plan.inputs and not plan.bound.uses_mz_now:
+        return await _timeless(session, plan)
     moment = chosen(session, plan, as_of)
     try:
         table = await _rows(session, plan, moment)
@@ -114,12 +144,25 @@ async def evaluated(session: SqlSession, plan: Plan, as_of: AsOf | None = None) 
     return shaped(table, [column.type for column in plan.bound.columns])
 
 
+async def _timeless(session: SqlSession, plan: Plan) -> pa.Table:
+    """The rows of a plan that reads nothing, and so has them at every time."""
+    row = plan.bound.row
+    if row is None:
+        table = await session.front.reading.evaluate_over(plan.bound.sql, {}, {})
+    else:
+        names = [column.name for column in plan.bound.columns]
+        table = pa.Table.from_arrays([pa.repeat(scalar, 1) for scalar in row], names=names)
+    return shaped(table, [column.type for column in plan.bound.columns])
+
+
 def chosen(session: SqlSession, plan: Plan, as_of: AsOf | None) -> Moment:
     """The moment of a read: that of the transaction, unless AS OF names another one."""
     transaction = session.transaction
-    transaction.require_readable()
     reading = session.front.reading
     isolation = Isolation(session.settings.get("transaction_isolation"))
+    if not plan.inputs:  # constants are the same at any moment
+        return reading.choose((), isolation, as_of)
+    transaction.require_readable()
     if as_of is not None or not transaction.in_block:
         among = indexes_on(session.front.core.current, plan.inputs)
         moment = reading.choose(list(plan.inputs), isolation, as_of, among=among)
@@ -145,12 +188,24 @@ async def _rows(session: SqlSession, plan: Plan, moment: Moment) -> pa.Table:
     return await pick(session.front, moment, simple, plan.inputs[simple.source], session)
 
 
-def is_for_catalog(session: SqlSession, query: QueryText) -> bool:
-    match route(query.text, session.front.is_system):
-        case Route.CATALOG | Route.CONSTANT:
+def is_for_catalog(
+    session: SqlSession,
+    query: QueryText,
+    types: Sequence[PgType | None] = (),
+    parameters: Parameters | None = None,
+) -> bool:
+    """Whether the catalog's own engine answers the query.
+
+    A query without any relation is the engine's, like those of users, so that a call means the same
+    everywhere; only one that asks what the system alone knows goes to the catalog.
+    """
+    match session.front.plans.route(query.text):
+        case Route.CATALOG:
             return True
         case Route.USER:
             return False
+        case Route.CONSTANT:
+            return _refusal(session, query, types, parameters) is not None
         case Route.MIXED:
             raise Unsupported(
                 "a query can not join the system's relations with others",
@@ -158,8 +213,40 @@ def is_for_catalog(session: SqlSession, query: QueryText) -> bool:
             )
 
 
+def _refusal(
+    session: SqlSession,
+    query: QueryText,
+    types: Sequence[PgType | None] = (),
+    parameters: Parameters | None = None,
+) -> WaterclockError | None:
+    """What is said of a query without relations for a function or type that only the system may
+    know.
+    """
+    if session.front.plans.route(query.text) is not Route.CONSTANT:
+        return None
+    try:
+        planned(session, query, types=types, parameters=parameters)
+    except WaterclockError as fault:
+        if fault.sqlstate in _UNKNOWN:
+            return fault
+        raise
+    return None
+
+
+@contextmanager
+def _preferring(first: WaterclockError | None) -> Iterator[None]:
+    """Say what was said first of something that the system does not know either."""
+    try:
+        yield
+    except WaterclockError as second:
+        if first is None or second.sqlstate not in (*_UNKNOWN, Unsupported.sqlstate):
+            raise
+        raise first from None
+
+
 async def _from_catalog(session: SqlSession, query: QueryText, parameters: Parameters) -> Response:
-    found = await answered(session, query.text, parameters)
+    with _preferring(_refusal(session, query, parameters=parameters)):
+        found = await answered(session, query.text, parameters)
     for change in found.settings:
         session.settings.set(change.name, change.value, local=change.local)
     columns = tuple(ColumnDescription(c.name, c.type) for c in found.columns)
@@ -168,20 +255,17 @@ async def _from_catalog(session: SqlSession, query: QueryText, parameters: Param
 
 async def answered(session: SqlSession, text: str, parameters: Parameters = ()) -> CatalogResult:
     """What the catalog's own engine says to a query over the system's relations, or over none."""
+    answerer, facts = session.front.answerer, session.catalog_facts()
+    known = answerer.known(text) if not parameters else None
+    if known is not None:
+        return known
     cancellation = CatalogCancellation()
-    stop = asyncio.ensure_future(session.cancellation.wait())
-    stop.add_done_callback(lambda task: None if task.cancelled() else cancellation.cancel())
+    values = [each.as_py() for each in parameters]
     try:
-        return await asyncio.to_thread(
-            session.front.answerer.execute,
-            text,
-            [each.as_py() for each in parameters],
-            session.catalog_facts(),
-            (),
-            cancellation,
-        )
-    finally:
-        stop.cancel()
+        return await asyncio.to_thread(answerer.execute, text, values, facts, (), cancellation)
+    except asyncio.CancelledError:
+        cancellation.cancel()
+        raise
 
 
 async def constants(

@@ -18,7 +18,7 @@ from waterclock.adapter.api import Done, Notice, Response
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planning import Plan, name_of
 from waterclock.adapter.sequencer import changes
-from waterclock.adapter.sequencer.queries import planned
+from waterclock.adapter.sequencer.queries import evaluated, planned
 from waterclock.catalog import items, privileges
 from waterclock.catalog.draft import Draft
 from waterclock.catalog.durable import Creation
@@ -41,7 +41,7 @@ from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.sql import ast
 from waterclock.sql.ast.common import Identifier, ObjectName, QueryText
 from waterclock.sql.ast.relations import ColumnDefinition, Constraint
-from waterclock.storage.api import Description
+from waterclock.storage.api import Description, ReadCapability, Write, WriteCapability
 
 if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
@@ -103,11 +103,9 @@ async def create_table_as(
         return _exists(session, "relation", statement.name.parts[-1], "CREATE TABLE AS")
     plan = planned(session, statement.query)
     columns = _named(plan, statement.columns)
-    table = await _new_table(session, statement.name, columns)
-    count = 0
-    if statement.with_data:
-        count = await changes.insert_query(session, table, statement.query)
-    return Done(f"SELECT {count}")
+    rows = await evaluated(session, plan) if statement.with_data else None
+    await _new_table(session, statement.name, columns, rows)
+    return Done(f"SELECT {0 if rows is None else rows.num_rows}")
 
 
 async def create_view(session: SqlSession, statement: ast.CreateView, _: Parameters) -> Response:
@@ -208,16 +206,44 @@ async def _install(
     core.wake()
 
 
-async def _new_table(session: SqlSession, name: ObjectName, columns: Sequence[Column]) -> Relation:
+async def _new_table(
+    session: SqlSession, name: ObjectName, columns: Sequence[Column], rows: pa.Table | None = None
+) -> None:
+    """Commit a table, with its first rows if there are any."""
     core = session.front.core
     async with session.front.changing() as draft:
         table = items.create_table(draft, _site(session, draft, name), columns)
-        start = EPOCH_MILLIS.frontier(core.oracle.read_ts())
-        creation = Creation(table.id, Description(table.schema), start)
-        await session.front.commit(draft, [creation])
+        start = core.oracle.read_ts()
+        if rows is None:
+            first = EPOCH_MILLIS.frontier(start)
+            creation = Creation(table.id, Description(table.schema), first)
+            await session.front.commit(draft, [creation])
+        else:
+            updates = changes.stamped(table, rows, start)
+            await _commit_filled(session, draft, table, updates, start)
     core.adopt(table.id)
     await asyncio.to_thread(core.tables.advance)
-    return table
+
+
+async def _commit_filled(
+    session: SqlSession, draft: Draft, table: Relation, updates: pa.Table, start: int
+) -> None:
+    """First the collection and its rows, then the name: without that, the next start forgets it."""
+    storage = session.front.core.storage
+
+    def fill() -> tuple[ReadCapability, WriteCapability]:
+        first, then = EPOCH_MILLIS.frontier(start), EPOCH_MILLIS.frontier(start + 1)
+        reader, writer = storage.create(table.id, Description(table.schema), start=first)
+        [writer] = storage.append(Write(writer, updates, then))
+        return reader, writer
+
+    reader, writer = await asyncio.to_thread(fill)
+    try:
+        await session.front.commit(draft, adopted={table.id: (reader, writer)})
+    except BaseException:
+        await asyncio.to_thread(storage.drop_capability, reader)
+        await asyncio.to_thread(storage.drop_capability, writer)
+        raise
 
 
 def _site(session: SqlSession, draft: Draft, name: ObjectName) -> Site:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 import logging
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -52,6 +53,9 @@ VERSION = "PostgreSQL 15.0 on x86_64-pc-linux-gnu, compiled by waterclock, 64-bi
 """What `version()` says: clients read the number in it."""
 MZ_VERSION = "v26.10.0 (waterclock)"
 _KEPT_PLANS = 2000
+_KEPT_CONSTANTS = 200
+_STRING = re.compile(r"'[^']*'")
+_CALL = re.compile(r"(\w+)\s*\(")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,8 @@ class DuckDbAnswerer:
         self._calls = Calls(self._facts, self._types)
         self._store = Store(self._facts, self._types, self._calls)
         self._plans: OrderedDict[Any, BoundStatement] = OrderedDict()
+        self._constants: OrderedDict[str, CatalogResult] = OrderedDict()
+        """Answers that are the same for everybody and at all times, by text."""
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -152,7 +158,23 @@ class DuckDbAnswerer:
                 self._types,
                 lambda kind, oid: snapshot.directory.name(kind, oid, path),
             )
-            return CatalogResult(_descriptions(plan), table, tuple(context.changes))
+            result = CatalogResult(_descriptions(plan), table, tuple(context.changes))
+            if not parameter_types and is_constant(plan):
+                self._keep_constant(sql, result)
+            return result
+
+    def known(self, sql: str) -> CatalogResult | None:
+        """The answer, if it was given before and can not have changed: that of `SELECT 1`.
+
+        It takes no time, so it may be asked for on an event loop.
+        """
+        return self._constants.get(sql)
+
+    def _keep_constant(self, sql: str, result: CatalogResult) -> None:
+        with self._lock:
+            self._constants[sql] = result
+            while len(self._constants) > _KEPT_CONSTANTS:
+                self._constants.popitem(last=False)
 
     # --- binding --------------------------------------------------------------------------------
 
@@ -245,6 +267,18 @@ class DuckDbAnswerer:
             return QueryCancelled("canceling statement due to user request")
         _log.warning("DuckDB could not run %r: %s", text, error)
         return translated(error)
+
+
+def is_constant(plan: BoundStatement) -> bool:
+    """Whether the answer depends on nothing but the text.
+
+    A function may depend on anything, so only casts are let through. A regclass shows a name.
+    """
+    if plan.relations or plan.lookups or plan.session or plan.open or plan.parameters:
+        return False
+    if any(type_.oid in REG_TYPES for _, type_ in plan.columns):
+        return False
+    return set(_CALL.findall(_STRING.sub("", plan.text))) <= {"CAST"}
 
 
 class _ProtocolViolation(CatalogQueryError):

@@ -145,9 +145,11 @@ Subsources = AllTables | TheseTables | TablesOfSchemas
 
 @dataclass(frozen=True, slots=True)
 class CreateSource:
+    """`columns` are other names for the source's columns or, with types, what messages have."""
+
     name: ObjectName
     connector: Connector
-    columns: tuple[Identifier, ...] | None = None
+    columns: tuple[Identifier, ...] | tuple[ColumnDefinition, ...] | None = None
     if_not_exists: bool = False
     cluster: Identifier | None = None
     formats: Formats | None = None

@@ -26,9 +26,9 @@ from waterclock.sql.ast.sources import (
 from waterclock.sql.errors import SyntaxFault
 from waterclock.sql.parser.formats import at_formats, envelope, formats, include
 from waterclock.sql.parser.options import labels, maybe_options, options
-from waterclock.sql.parser.scanning import column_list
 from waterclock.sql.stream import TokenStream
 from waterclock.sql.tokens import Kind
+from waterclock.sql.types import type_name
 
 _CLAUSES = ("format", "key", "include", "envelope", "for", "expose", "with")
 _EXTERNAL = (
@@ -46,7 +46,7 @@ def create_source(stream: TokenStream) -> CreateSource:
     """What follows CREATE SOURCE."""
     exists = stream.accept("if", "not", "exists")
     name = stream.object_name()
-    columns = column_list(stream)
+    columns = _columns(stream)
     cluster = _in_cluster(stream)
     stream.expect("from")
     connector = _connector(stream)
@@ -64,6 +64,31 @@ def create_source(stream: TokenStream) -> CreateSource:
         clauses.progress,
         clauses.options,
     )
+
+
+def _columns(
+    stream: TokenStream,
+) -> tuple[Identifier, ...] | tuple[ColumnDefinition, ...] | None:
+    """`(a, b)` or `(a integer, b text NOT NULL)`, if one of them follows."""
+    if not stream.at_mark("("):
+        return None
+    following = stream.peek(2)
+    if following.kind is Kind.OPERATOR and following.value in (",", ")"):
+        return stream.identifiers()
+    stream.expect_mark("(")
+    columns = [_column(stream)]
+    while stream.accept_mark(","):
+        columns.append(_column(stream))
+    stream.expect_mark(")")
+    return tuple(columns)
+
+
+def _column(stream: TokenStream) -> ColumnDefinition:
+    name, declared = stream.identifier(), type_name(stream)
+    not_null = stream.accept("not", "null")
+    if not not_null:
+        stream.accept("null")
+    return ColumnDefinition(name, declared, not_null)
 
 
 def _in_cluster(stream: TokenStream) -> Identifier | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from waterclock.sql.ast.common import NameValue, ObjectName, Option
-from waterclock.sql.ast.relations import ColumnDefinition
+from waterclock.sql.ast.common import Identifier, NameValue, ObjectName, Option
+from waterclock.sql.ast.relations import ColumnDefinition, Constraint
 from waterclock.sql.ast.sources import (
     AllTables,
     AvroFormat,
@@ -48,7 +48,7 @@ def source_text(statement: CreateSource) -> str:
         "CREATE SOURCE",
         exists_words(statement.if_not_exists),
         name_text(statement.name),
-        column_names(statement.columns),
+        _columns(statement.columns),
         in_cluster(statement.cluster),
         "FROM",
         _connector(statement.connector),
@@ -69,7 +69,7 @@ def table_from_source_text(statement: CreateTableFromSource) -> str:
         "CREATE TABLE",
         exists_words(statement.if_not_exists),
         name_text(statement.name),
-        _columns(statement),
+        _columns(statement.columns, statement.constraints),
         "FROM SOURCE",
         name_text(statement.source),
         option_list(reference + statement.source_options),
@@ -80,16 +80,20 @@ def table_from_source_text(statement: CreateTableFromSource) -> str:
     )
 
 
-def _columns(statement: CreateTableFromSource) -> str:
+def _columns(
+    columns: tuple[Identifier, ...] | tuple[ColumnDefinition, ...] | None,
+    constraints: tuple[Constraint, ...] = (),
+) -> str:
+    """Names alone, or with what else is said of the columns."""
     definitions: list[ColumnDefinition] = []
     names = []
-    for column in statement.columns or ():
+    for column in columns or ():
         if isinstance(column, ColumnDefinition):
             definitions.append(column)
         else:
             names.append(column)
-    if definitions or statement.constraints:
-        return elements_text(tuple(definitions), statement.constraints)
+    if definitions or constraints:
+        return elements_text(tuple(definitions), constraints)
     return names_in_brackets(names) if names else ""
 
 

@@ -7,25 +7,31 @@ what makes a source exact after a crash.
 
 Messages come as Arrow: the columns of the output, then `mz_offset`, the source time within their
 partition, then `mz_diff`. Messages of one source time are one transaction: they are read together
-and become visible together, in all outputs.
+and become visible together, in all outputs. An envelope other than NONE may ask for other columns,
+but `mz_offset` is always among them.
+
+A message that can not be read is data too. It has a column more, `mz_error`: a SQLSTATE, a blank,
+and what is wrong, or null. Such a row is not in the output but in the collection of errors beside
+it, and while it is there, the output has no value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
 
 from waterclock.model.ids import GlobalId
-from waterclock.model.schema import Schema
+from waterclock.model.schema import Bytes, Column, Schema, Text
 from waterclock.persist.rows import DIFF, row_schema
 from waterclock.storage.api import ReadCapability
 from waterclock.storage.reclock.progress import Partition, Range, SourceFrontier
 from waterclock.storage.reclock.shape import ProgressShape
 
 OFFSET = "mz_offset"
+ERROR = "mz_error"
 Clock = Callable[[], int]
 """Milliseconds since 1970."""
 
@@ -36,12 +42,13 @@ class Probe:
 
     `frontier` is what may be bound next; a connector limits it where reading everything at once
     would be too much. `known` is how far the system upstream is. With `is_final`, nothing will ever
-    come after the frontier.
+    come after the frontier. `rows` is about how many there are before it, for the first contents.
     """
 
     frontier: SourceFrontier
     known: SourceFrontier
     is_final: bool = False
+    rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +71,88 @@ def message_schema(rows: Schema) -> pa.Schema:
     )
 
 
+STATE_ROWS = Schema(
+    (
+        Column("output", Text(), nullable=False),
+        Column("key", Text(), nullable=False),
+        Column("value", Bytes(), nullable=False),
+    )
+)
+"""What the envelopes of a source have noted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is durable of an output where its data ends.
+
+    `rows` are its contents as updates, `errors` the message for each key that is in error, `notes`
+    what its envelope has noted.
+    """
+
+    rows: Callable[[], Iterator[pa.RecordBatch]]
+    errors: Callable[[], Sequence[tuple[str, str]]] = tuple
+    notes: Callable[[], Mapping[str, bytes]] = dict
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorUpdate:
+    """Something is wrong (+1), or no longer wrong (-1).
+
+    `key` says with what, `message` is a SQLSTATE, a blank, and what is wrong.
+    """
+
+    key: str
+    message: str
+    diff: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What changes of an output at one binding, all of it at once.
+
+    `rows` have `mz_diff` last. `notes` are what is to be remembered from now on, and None for what
+    may be forgotten; they are durable together with the rows, and should be few.
+    """
+
+    rows: Sequence[pa.RecordBatch] = ()
+    errors: Sequence[ErrorUpdate] = ()
+    notes: Mapping[str, bytes | None] = field(default_factory=dict)
+
+
 class Envelope(Protocol):
     """What messages mean for the contents of one output. Used by one thread at a time.
 
     State that it keeps must be such that the same messages give the same changes after a crash:
-    made again from the contents, which are durable.
+    made again from what is durable.
     """
 
-    def resume(self, contents: Callable[[], Iterator[pa.RecordBatch]]) -> None:
-        """Called before all messages. `contents` gives the rows where the data ends, as updates."""
+    def resume(self, standing: Standing) -> None:
+        """Called before all messages."""
         ...
 
-    def changes(self, messages: Sequence[Messages]) -> list[pa.RecordBatch]:
-        """The rows that change at one binding, with `mz_diff` last, given all its messages.
+    def changes(self, messages: Sequence[Messages]) -> Changes:
+        """What changes at one binding, given all its messages.
 
         If the changes do not become durable, `resume` is called again before others.
         """
+        ...
+
+
+class Grouping(Protocol):
+    """Which messages of all outputs are seen together: it holds some back until others are there.
+
+    It stands between the connector and the envelopes of a source that has one. The same is asked of
+    its state as of an envelope's.
+    """
+
+    def resume(self, notes: Mapping[str, bytes]) -> None:
+        """Called before all messages."""
+        ...
+
+    def released(
+        self, messages: Sequence[Messages]
+    ) -> tuple[Sequence[Messages], Mapping[str, bytes | None]]:
+        """The messages to be seen at this binding, in their order, and what is to be remembered."""
         ...
 
 
@@ -141,11 +214,17 @@ class SourceDescription:
     outputs: Mapping[str, GlobalId]
     interval_ms: int | None = None
     """How often to look upstream, if not as usual."""
+    errors: Mapping[str, GlobalId] = field(default_factory=dict)
+    """The collection of what is wrong with an output (`ERROR_ROWS`), for those that may be wrong.
+    Without one, the first error ends the source."""
+    notes: GlobalId | None = None
+    """The collection of what its envelopes note (`STATE_ROWS`), if they do."""
 
     @property
     def collections(self) -> tuple[GlobalId, ...]:
         """All that it fills, the remap first."""
-        return (self.remap, *self.outputs.values())
+        noted = () if self.notes is None else (self.notes,)
+        return (self.remap, *self.outputs.values(), *self.errors.values(), *noted)
 
 
 class SourceHold(Protocol):
@@ -178,11 +257,28 @@ class Executors(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """How to reach a system outside: the options of a connection, its secrets among them in clear.
+
+    For whoever connects, at that moment; not to be kept, shown or logged.
+    """
+
+    name: str
+    kind: str
+    options: Mapping[str, str | tuple[str, ...]] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What connectors are given of the world; without executors, everything is read in place."""
+    """What connectors are given of the world; without executors, everything is read in place.
+
+    `connection` gives the settings of a connection of the catalog as they are now, so that a
+    changed secret counts when one connects again.
+    """
 
     clock: Clock
     executors: Executors | None = None
+    connection: Callable[[GlobalId], ConnectionSettings] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +293,14 @@ class Kind:
     open: Callable[[bytes, Surroundings], Connector]
     envelope: Callable[[bytes, str], Envelope]
     """The envelope of an output, given the definition."""
+    grouping: Callable[[bytes], Grouping | None] = lambda _definition: None
+    """What holds messages back, for a source that has transactions over several partitions."""
+    begins_with_contents: bool = False
+    """Whether it is first bound together with what is upstream already, all at one time. Otherwise
+    nothing is known at first."""
+    farewell: Callable[[bytes, Surroundings], Callable[[], None]] | None = None
+    """What removes from the system upstream what a source has left there. It is made while the
+    source exists, and called when it is gone; then it may raise `TransientFault`."""
 
 
 Kinds = Mapping[str, Kind]

@@ -14,20 +14,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 
 from waterclock.errors import WaterclockError
 from waterclock.persist.errors import Fenced, Unavailable
-from waterclock.persist.rows import DIFF, TIME
 from waterclock.storage.errors import CapabilityInvalid
 from waterclock.storage.sources.api import (
     OFFSET,
     Connector,
     Envelope,
+    Grouping,
     Kind,
     Messages,
     Probe,
@@ -77,6 +76,7 @@ class Ingestion:
         self._ledger: Ledger | None = None
         self._connector: Connector | None = None
         self._envelopes: dict[str, Envelope] = {}
+        self._grouping: Grouping | None = None
         self._stopping = threading.Event()
         self._pause_ms = 0
         self.status = Status(Health.STARTING, surroundings.clock())
@@ -133,14 +133,23 @@ class Ingestion:
         now = self._surroundings.clock()
         connector = self._opened_connector(ledger)
         if ledger.bound is None:
-            ledger.begin(connector.start())
-            assert ledger.bound is not None
-            connector.resume(ledger.bound)
+            self._begin(ledger, connector)
         changed_at = None
         if ledger.pending is not None:
             changed_at = self._applied(ledger, connector, ledger.pending)
             now = self._surroundings.clock()
         return self._moved(ledger, connector, connector.probe(), now, changed_at)
+
+    def _begin(self, ledger: Ledger, connector: Connector) -> None:
+        start = connector.start()
+        if not self._kind.begins_with_contents:
+            ledger.begin(start)
+            connector.resume(start)
+            return
+        connector.resume(start)
+        probe = connector.probe()
+        ledger.begin_with_contents(probe.frontier)
+        self.statistics = replace(self.statistics, first_rows_known=probe.rows)
 
     def _moved(
         self, ledger: Ledger, connector: Connector, probe: Probe, now: int, changed_at: int | None
@@ -165,17 +174,16 @@ class Ingestion:
         taken: dict[str, list[Messages]] = {name: [] for name in self.description.outputs}
         size = count = 0
         for messages in self._read(connector, pending):
-            if messages.output in taken:
-                taken[messages.output].append(messages)
+            if messages.output in taken or self._grouping is not None:
+                taken.setdefault(messages.output, []).append(messages)
                 count += messages.batch.num_rows
                 size += messages.batch.nbytes
-        changes = {
-            name: _stamped(self._envelopes[name].changes(found), pending.time)
-            for name, found in taken.items()
-        }
+                if pending.is_first and self._kind.begins_with_contents:
+                    self.statistics = replace(self.statistics, first_rows_read=count)
+        own_notes = self._hold_back(taken)
+        changes = {name: e.changes(taken[name]) for name, e in self._envelopes.items()}
         self._require_wanted()
-        time = ledger.apply(changes)
-        updates = sum(table.num_rows for table in changes.values() if table is not None)
+        updates = ledger.apply(changes, own_notes)
         done = self.statistics
         self.statistics = replace(
             done,
@@ -185,7 +193,19 @@ class Ingestion:
             offsets_committed=pending.bound.total,
         )
         connector.commit(pending.bound)
-        return time
+        return pending.time
+
+    def _hold_back(self, taken: dict[str, list[Messages]]) -> Mapping[str, bytes | None] | None:
+        """Take out what is not to be seen yet, and put in what was held back until now."""
+        if self._grouping is None:
+            return None
+        given = [each for found in taken.values() for each in found]
+        released, notes = self._grouping.released(given)
+        for found in taken.values():
+            found.clear()
+        for each in released:
+            taken.setdefault(each.output, []).append(each)
+        return notes
 
     def _read(self, connector: Connector, pending: Pending) -> Iterator[Messages]:
         """The messages of a binding. What is not in its ranges is the connector's mistake."""
@@ -215,8 +235,11 @@ class Ingestion:
             connector = self._kind.open(definition, self._surroundings)
             for name in self.description.outputs:
                 envelope = self._kind.envelope(definition, name)
-                envelope.resume(_contents_of(ledger, name))
+                envelope.resume(ledger.standing(name))
                 self._envelopes[name] = envelope
+            self._grouping = self._kind.grouping(definition)
+            if self._grouping is not None:
+                self._grouping.resume(ledger.own_notes)
             if ledger.bound is not None:
                 connector.resume(ledger.bound)
             self._connector = connector
@@ -263,19 +286,3 @@ class Ingestion:
             connector.close()
         except (WaterclockError, OSError) as error:
             _log.warning("source %s could not be closed: %s", self.description.name, error)
-
-
-def _contents_of(ledger: Ledger, output: str) -> Callable[[], Iterator[pa.RecordBatch]]:
-    return lambda: ledger.contents(output)
-
-
-def _stamped(changes: list[pa.RecordBatch], time: int) -> pa.Table | None:
-    """Rows with diffs as updates at the time; None if there are none."""
-    filled = [batch for batch in changes if batch.num_rows]
-    if not filled:
-        return None
-    table = pa.Table.from_batches(filled)
-    place = table.schema.get_field_index(DIFF)
-    assert place == table.num_columns - 1, "the diff comes last"
-    times = pa.repeat(pa.scalar(time, pa.int64()), table.num_rows)
-    return table.add_column(place, pa.field(TIME, pa.int64(), nullable=False), times)

@@ -14,6 +14,7 @@ It knows nothing of connectors, and decides nothing: see `ingestion`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -30,7 +31,20 @@ from waterclock.storage.errors import CapabilityMisstated
 from waterclock.storage.reclock.progress import FINISHED, Range, SourceFrontier
 from waterclock.storage.reclock.remap import Binding, Remap, bound
 from waterclock.storage.reclock.shape import ProgressShape
-from waterclock.storage.sources.api import SourceDescription, SourceHold
+from waterclock.storage.sources.api import (
+    Changes,
+    ErrorUpdate,
+    SourceDescription,
+    SourceHold,
+    Standing,
+)
+from waterclock.storage.sources.errors import SourceFault
+from waterclock.storage.sources.stamping import (
+    SOURCE_WIDE,
+    SourceNotes,
+    stamped,
+    stamped_errors,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +54,11 @@ class Pending:
     time: int
     known: SourceFrontier
     bound: SourceFrontier
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it binds first contents."""
+        return not self.known.uppers
 
     @property
     def ranges(self) -> tuple[Range, ...]:
@@ -77,12 +96,14 @@ class Ledger:
             self.is_finished = True
             return
         self._remap = _writer(store, description.remap)
-        self._outputs = {name: _writer(store, c) for name, c in description.outputs.items()}
+        data = [c for c in description.collections if c != description.remap]
+        self._data = {collection: _writer(store, collection) for collection in data}
         self._columns = {
             name: riders.columns_of(store, c).names for name, c in description.outputs.items()
         }
-        uppers = {writer.frontier for writer in self._outputs.values()}
+        uppers = {writer.frontier for writer in self._data.values()}
         assert len(uppers) == 1, "the outputs of a source are complete together"
+        self._notes = SourceNotes()
         self._recover()
 
     @property
@@ -92,7 +113,7 @@ class Ledger:
 
     @property
     def _ends_at(self) -> int:
-        return min(_time(writer.frontier) for writer in self._outputs.values())
+        return min(_time(writer.frontier) for writer in self._data.values())
 
     @property
     def _since(self) -> int:
@@ -100,28 +121,66 @@ class Ledger:
 
     def _recover(self) -> None:
         ends_at = self._ends_at
-        if self._since >= ends_at:
-            return  # nothing can be read yet: there was no binding
+        if self._since >= ends_at:  # nothing can be read yet
+            self._recover_contents()
+            return
         updates = self._shape.updates(self._read(self._capability_of_remap, ends_at - 1))
         remap = Remap.of_updates(updates, more_may_appear=self._shape.more_may_appear)
         upper = _time(self._remap.frontier)
-        known, latest = remap.at(ends_at - 1), remap.at(upper - 1)
+        none = SourceFrontier({}, True) if self._shape.more_may_appear else None  # has no rows
+        known, latest = remap.at(ends_at - 1) or none, remap.at(upper - 1) or none
         assert known is not None, "what is complete was bound"
         assert latest is not None, "what was bound stays"
         self.bound = latest
         if upper > ends_at:
             self.pending = Pending(upper - 1, known, latest)
+        if self._description.notes is not None:
+            self._notes = SourceNotes(self._contents(self._description.notes))
         self._hold.move(ends_at - 1)
+
+    def _recover_contents(self) -> None:
+        """The first binding, if its contents were to be the first that can be read."""
+        upper = _time(self._remap.frontier)
+        if upper > self._ends_at:
+            updates = self._shape.updates(self._read(self._capability_of_remap, upper - 1))
+            remap = Remap.of_updates(updates, more_may_appear=self._shape.more_may_appear)
+            self.bound = remap.at(upper - 1)
+            assert self.bound is not None, "what was bound stays"
+            self.pending = Pending(upper - 1, self._nothing, self.bound)
+
+    @property
+    def _nothing(self) -> SourceFrontier:
+        return SourceFrontier({}, self._shape.more_may_appear)
 
     def _capability_of_remap(self) -> ReadCapability:
         return self._hold.capability(self._description.remap)
 
-    def contents(self, output: str) -> Iterator[pa.RecordBatch]:
-        """The rows of an output where its data ends, as updates."""
-        collection = self._description.outputs[output]
-        if self.bound is None or self.is_finished:
+    def standing(self, output: str) -> Standing:
+        """What is durable of an output where its data ends."""
+        errors = self._description.errors.get(output)
+        return Standing(
+            lambda: self._contents(self._description.outputs[output]),
+            tuple if errors is None else lambda: self._errors(errors),
+            lambda: self._notes.of(output),
+        )
+
+    @property
+    def own_notes(self) -> Mapping[str, bytes]:
+        """What was noted for the source as a whole."""
+        return self._notes.of(SOURCE_WIDE)
+
+    def _contents(self, collection: GlobalId) -> Iterator[pa.RecordBatch]:
+        if self.bound is None or self.is_finished or self._since >= self._ends_at:
             return iter(())
         return self._read(lambda: self._hold.capability(collection), self._ends_at - 1)
+
+    def _errors(self, collection: GlobalId) -> list[tuple[str, str]]:
+        held: Counter[tuple[str, str]] = Counter()
+        for batch in self._contents(collection):
+            keys, texts, _, diffs = (column.to_pylist() for column in batch.columns)
+            for key, text, diff in zip(keys, texts, diffs, strict=True):
+                held[key, text] += diff
+        return list(held.elements())
 
     def _read(
         self, capability: Callable[[], ReadCapability], as_of: int
@@ -157,6 +216,19 @@ class Ledger:
         self._append(time, self._shape.rows(bound(None, start, time)), {})
         self.bound = start
 
+    def begin_with_contents(self, frontier: SourceFrontier) -> None:
+        """Bind the first frontier durably, at the first time there is, with all that is before it.
+
+        So whoever reads the source waits for its first contents, and never finds it empty.
+        """
+        assert self.bound is None
+        time = max(self._since, _time(self._remap.frontier))
+        rows = self._shape.rows(bound(None, frontier, time))
+        write = Write(self._remap, rows, EPOCH_MILLIS.frontier(time + 1))
+        (self._remap,) = self._storage.append(write)
+        self.pending = Pending(time, self._nothing, frontier)
+        self.bound = frontier
+
     def bind(self, frontier: SourceFrontier, now: int) -> Pending:
         """Bind a later frontier durably. Raises `UpstreamRegressed`; then nothing has happened."""
         known = self._settled()
@@ -168,20 +240,45 @@ class Ledger:
         self.bound = frontier
         return self.pending
 
-    def apply(self, changes: Mapping[str, pa.Table | None]) -> int:
-        """Append what the pending binding binds, stamped with its time, which is returned.
+    def apply(
+        self, changes: Mapping[str, Changes], own_notes: Mapping[str, bytes | None] | None = None
+    ) -> int:
+        """Append what the pending binding binds, stamped with its time; the number of updates.
 
-        Columns are told by their places: the collection may have other names for them.
+        Columns are told by their places: the collection may have other names for them. Raises
+        `SourceFault` if something is wrong with an output that has no collection of errors.
         """
         pending = self.pending
         assert pending is not None
-        named = {
-            name: None if table is None else table.rename_columns(self._columns[name])
-            for name, table in changes.items()
-        }
-        self._append(pending.time, None, named)
+        tables: dict[GlobalId, pa.Table | None] = {}
+        for name, change in changes.items():
+            rows = stamped(change.rows, pending.time)
+            named = None if rows is None else rows.rename_columns(self._columns[name])
+            tables[self._description.outputs[name]] = named
+            self._add_errors(tables, name, change.errors, pending.time)
+        noted = {name: change.notes for name, change in changes.items() if change.notes}
+        if own_notes:
+            noted[SOURCE_WIDE] = own_notes
+        if noted:
+            assert self._description.notes is not None, "an envelope that notes has where to"
+            tables[self._description.notes] = self._notes.change(noted, pending.time)
+        self._append(pending.time, None, tables)
         self.pending = None
-        return pending.time
+        return sum(table.num_rows for table in tables.values() if table is not None)
+
+    def _add_errors(
+        self,
+        tables: dict[GlobalId, pa.Table | None],
+        output: str,
+        errors: Sequence[ErrorUpdate],
+        time: int,
+    ) -> None:
+        collection = self._description.errors.get(output)
+        if collection is not None:
+            tables[collection] = stamped_errors(errors, time)
+        elif errors:
+            _, _, text = errors[0].message.partition(" ")
+            raise SourceFault(text, detail=f"It is at {errors[0].key}.")
 
     def advance(self, now: int) -> None:
         """Nothing has happened up to now."""
@@ -196,7 +293,7 @@ class Ledger:
         rows = self._shape.rows(bound(known, FINISHED, time))
         end: Frontier[int] = EPOCH_MILLIS.empty()
         writes = [Write(self._remap, rows if rows.num_rows else None, end)]
-        writes += [Write(writer, None, end) for writer in self._outputs.values()]
+        writes += [Write(writer, None, end) for writer in self._data.values()]
         self._storage.append(*writes)
         self.bound = FINISHED
         self.is_finished = True
@@ -210,13 +307,14 @@ class Ledger:
         return self.bound
 
     def _append(
-        self, time: int, bindings: pa.RecordBatch | None, changes: Mapping[str, pa.Table | None]
+        self,
+        time: int,
+        bindings: pa.RecordBatch | None,
+        changes: Mapping[GlobalId, pa.Table | None],
     ) -> None:
         """Move everything beyond the time, at once."""
         frontier = EPOCH_MILLIS.frontier(time + 1)
-        writes = [
-            Write(writer, changes.get(name), frontier) for name, writer in self._outputs.items()
-        ]
+        writes = [Write(writer, changes.get(each), frontier) for each, writer in self._data.items()]
         if self._remap.frontier < frontier:
             rows = bindings if bindings is not None and bindings.num_rows else None
             writes.append(Write(self._remap, rows, frontier))
@@ -226,7 +324,7 @@ class Ledger:
     def _keep(self, writers: Sequence[WriteCapability]) -> None:
         by_id = {writer.id: writer for writer in writers}
         self._remap = by_id.get(self._remap.id, self._remap)
-        self._outputs = {name: by_id[writer.id] for name, writer in self._outputs.items()}
+        self._data = {each: by_id[each] for each in self._data}
 
 
 def _writer(store: Store, collection: GlobalId) -> WriteCapability:

@@ -79,6 +79,7 @@ class Ingestions:
         self._interval_ms = interval_ms
         self._changed = changed
         self._turns: dict[GlobalId, _Turn] = {}
+        self._errors: dict[GlobalId, GlobalId] = {}
         self._lock = threading.Condition()
         self._rung = False
         self._closing = False
@@ -98,6 +99,8 @@ class Ingestions:
 
         ingestion = Ingestion(description, kind, self._surroundings, open_ledger)
         with self._lock:
+            for name, errors in description.errors.items():
+                self._errors[description.outputs[name]] = errors
             self._turns[description.id] = _Turn(ingestion, hold, time.monotonic())
             self._lock.notify()
 
@@ -107,12 +110,24 @@ class Ingestions:
             known = [self._turns[s].ingestion.description for s in sources if s in self._turns]
         return riders.release_own_writers(c for each in known for c in each.collections)
 
+    def farewell(self, source: GlobalId) -> Callable[[], None] | None:
+        """What is to be done upstream when the source has been removed, if anything is."""
+        with self._lock:
+            turn = self._turns.get(source)
+        if turn is None:
+            return None
+        description = turn.ingestion.description
+        prepare = self._kinds[description.kind].farewell
+        return None if prepare is None else prepare(description.definition, self._surroundings)
+
     def remove(self, source: GlobalId) -> None:
         """Stop running a source. One that is not known is no error."""
         with self._lock:
             turn = self._turns.pop(source, None)
-        if turn is None:
-            return
+            if turn is None:
+                return
+            for output in turn.ingestion.description.outputs.values():
+                self._errors.pop(output, None)
         turn.ingestion.stop()
         turn.hold.close()
         if turn.running is not None:
@@ -142,6 +157,10 @@ class Ingestions:
             if has_failed and wanted.intersection(each.description.collections):
                 return each.report()
         return None
+
+    def errors_beside(self, collection: GlobalId) -> GlobalId | None:
+        """What is wrong with an output of a source; None for one with which nothing can be."""
+        return self._errors.get(collection)
 
     def close(self) -> None:
         """Stop all sources, and wait for that. Holds stay: the sources go on at the next start."""

@@ -7,9 +7,17 @@ here, and tell the statement CREATE SOURCE how its definition is made.
 from __future__ import annotations
 
 from waterclock.storage.sources.api import Kinds
+from waterclock.storage.sources.files import connector as files
 from waterclock.storage.sources.generators import connector as load_generator
+from waterclock.storage.sources.kafka import connector as kafka
+from waterclock.storage.sources.postgres import connector as postgres
 
 
 def all_kinds() -> Kinds:
     """Every kind there is."""
-    return {load_generator.NAME: load_generator.KIND}
+    return {
+        load_generator.NAME: load_generator.KIND,
+        files.NAME: files.KIND,
+        kafka.NAME: kafka.KIND,
+        postgres.NAME: postgres.KIND,
+    }

@@ -40,6 +40,8 @@ class Statistics:
     """What a source has done since the server started, and where it stands.
 
     Offsets are sums over the partitions. `lag_ms` is how long ago the contents were complete.
+    While the first contents are read, `first_rows_known` is about how many rows they have, if
+    anybody knows, and `first_rows_read` how many of these are here; they are seen when all are.
     """
 
     messages: int = 0
@@ -48,6 +50,8 @@ class Statistics:
     offsets_known: int = 0
     offsets_committed: int = 0
     lag_ms: int | None = None
+    first_rows_known: int | None = None
+    first_rows_read: int | None = None
 
     @property
     def lag_offsets(self) -> int:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import logging
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from pyspark.logger import PySparkLogger
 
 from waterclock.compute.spark import open_session
 from waterclock.server.java import find_java
@@ -34,7 +35,7 @@ def main() -> int:
     os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
     spark = open_session("local[2]")
     spark.sparkContext.setLogLevel("OFF")
-    logging.getLogger("SQLQueryContextLogger").disabled = True
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     tally = Tally()
     until = None if asked.minutes is None else time.monotonic() + 60 * asked.minutes
     seeds = itertools.count(asked.seed)

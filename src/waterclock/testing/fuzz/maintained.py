@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from waterclock.compute.catalyst.trees import Builder, Logical
 from waterclock.compute.catalyst.types import arrow_schema
 from waterclock.compute.dataflow.dataflow import Dataflow
+from waterclock.compute.dataflow.kept import Kept
 from waterclock.compute.dataflow.program import Program
 from waterclock.compute.errors import NotMaintainable
 from waterclock.compute.plan.determinism import refuse_nondeterministic
@@ -78,15 +79,16 @@ class Maintainer:
         told = [Changes() for _ in case.queries]
         doing, lower = "planning", 0
         try:
-            dataflow = self._opened(case, folder, 0, begun=False)
+            dataflow = self._opened(case, folder, 0, None)
             for step, upper in enumerate(case.steps.uppers):
                 doing = f"step {step}"
                 if step in case.steps.restarts:
-                    dataflow = self._opened(case, folder, lower, begun=True)
+                    dataflow = self._opened(case, folder, lower, dataflow.kept_after())
                 deltas = self._deltas(case, lower, upper)
                 if step in case.steps.crashes:
+                    kept = dataflow.kept_after() if step else None
                     dataflow.compute(upper, deltas)
-                    dataflow = self._opened(case, folder, lower, begun=step > 0)
+                    dataflow = self._opened(case, folder, lower, kept)
                 ticked = dataflow.compute(upper, deltas)
                 dataflow.commit(upper, ticked)
                 dataflow.merge()
@@ -103,14 +105,16 @@ class Maintainer:
             shutil.rmtree(folder, ignore_errors=True)
         return told
 
-    def _opened(self, case: Case, folder: Path, upper: int, *, begun: bool) -> Dataflow:
+    def _opened(
+        self, case: Case, folder: Path, upper: int, kept: Mapping[str, Kept] | None
+    ) -> Dataflow:
         """The dataflow of the case; once it has begun, planned anew as after a restart."""
         translation = self._translation(case)
         program = Program()
         for asked in case.queries:
-            known = None if begun else self._planned_before.get(asked.sql)
+            known = None if kept is not None else self._planned_before.get(asked.sql)
             program.add(known or self._planned(translation, asked.sql))
-        return Dataflow(self._spark, self._builder, program, folder, upper=upper, begun=begun)
+        return Dataflow(self._spark, self._builder, program, folder, upper=upper, kept=kept)
 
     def _translation(self, case: Case) -> Translation:
         relations = Relations(self._spark)

@@ -20,6 +20,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from waterclock.compute.dataflow.dataflow import WIDE_ROWS
 from waterclock.testing.tpch.duck import DuckTables
 from waterclock.testing.tpch.generate import generate
 from waterclock.testing.tpch.queries import queries
@@ -74,13 +75,15 @@ class Check:
         scale: float,
         groups: Sequence[Sequence[int]] | None = None,
         seed: int = 1,
+        *,
+        wide_rows: int = WIDE_ROWS,
     ) -> None:
         self._spark = spark
         self._queries = queries(scale)
         self.report = Report()
         began = clock.monotonic()
         chosen = groups if groups is not None else [list(self._queries)]
-        self._views = Views(spark, folder, self._queries, chosen)
+        self._views = Views(spark, folder, self._queries, chosen, wide_rows)
         self.report.planning_s = clock.monotonic() - began
         self._contents = {number: Contents() for group in chosen for number in group}
         tables = generate(scale, seed)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waterclock.compute.catalyst.trees import Builder, Logical
-from waterclock.compute.dataflow.dataflow import Dataflow
+from waterclock.compute.dataflow.dataflow import WIDE_ROWS, Dataflow
 from waterclock.compute.dataflow.program import Program
 from waterclock.compute.plan.translate import Translation
 from waterclock.compute.relations import Relations
@@ -32,6 +32,7 @@ class Views:
         folder: Path,
         queries: Mapping[int, str],
         groups: Sequence[Sequence[int]],
+        wide_rows: int = WIDE_ROWS,
     ) -> None:
         """Raises `NotMaintainable` with the reason if one of them can not be."""
         builder = Builder(spark.sparkContext._jvm)
@@ -47,7 +48,8 @@ class Views:
             for query in group:
                 optimized = spark.sql(queries[query])._jdf.queryExecution().optimizedPlan()
                 program.add(translation.translate(Logical(optimized)))
-            self._dataflows.append(Dataflow(spark, builder, program, folder / f"group_{number}"))
+            place = folder / f"group_{number}"
+            self._dataflows.append(Dataflow(spark, builder, program, place, wide_rows=wide_rows))
 
     @property
     def upper(self) -> int:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 
 import pytest
 
 from waterclock.model.ids import GlobalId
+from waterclock.storage.formats.api import MessageDefinition, TextDefinition
 from waterclock.storage.reclock.progress import Range, SourceFrontier
 from waterclock.storage.reclock.remap import Remap, RemapUpdate
 from waterclock.storage.reclock.shape import KAFKA
 from waterclock.storage.sources.api import SourceDescription
+from waterclock.storage.sources.errors import SourceFault
 from waterclock.storage.sources.ingestion import Ingestion
 from waterclock.storage.sources.status import Health
+from waterclock.testing.record_world import RecordWorld
 from waterclock.testing.source_world import (
     KIND,
     OUTPUT,
@@ -269,3 +273,29 @@ def test_times_never_go_back_with_the_clock(scene: Scene) -> None:
     del second
     assert scene.world.step(scene.ingestion, later_ms=0).changed_at == first + 1
     assert scene.world.step(scene.ingestion, later_ms=0).changed_at is None
+
+
+def test_what_is_wrong_without_a_place_for_it_fails_the_source() -> None:
+    """A source whose outputs have no errors beside them can not go on with one."""
+    text = MessageDefinition(origin='topic "t"', value=TextDefinition())
+    world = RecordWorld({"t": text})
+    without = dataclasses.replace(world.description, errors={})
+    ingestion = world.world.ingestion(without, world.kinds)
+    world.upstream.append("t", (None, b"fine"), (None, b"\xff"))
+    world.world.step(ingestion)
+    assert ingestion.status.health is Health.FAILED
+    error = ingestion.status.error
+    assert isinstance(error, SourceFault)
+    assert error.message.startswith('can not read the value of topic "t", partition 0, offset 1')
+    assert error.detail == "It is at partition t/0, offset 1."
+
+
+def test_a_source_that_has_no_partition_yet_outlives_a_restart() -> None:
+    world = RecordWorld({"t": MessageDefinition(origin="t", value=TextDefinition())})
+    world.step()
+    world.restart()
+    world.step()
+    world.upstream.append("t", (None, b"first"))
+    world.restart()
+    world.step()
+    assert world.rows("t", world.now) == {("first",): 1}

@@ -7,7 +7,7 @@ none of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from waterclock.catalog.system.image import (
@@ -63,7 +63,9 @@ def picture_of(image: CatalogImage, database: Database) -> Picture:
         image=image,
         database=database,
         schemas=schemas,
-        relations={found.oid: found for found in image.relations if found.schema in schemas},
+        relations={
+            found.oid: _shown(found) for found in image.relations if found.schema in schemas
+        },
         indexes={index.oid: index for index in indexes},
         constraints={found.oid: found for found in constraints},
         roles={role.oid: role for role in image.roles},
@@ -140,3 +142,11 @@ def quoted_role(name: str) -> str:
     """A role's name in an access control list: quoted unless it is all letters and digits."""
     plain = all(letter.isalnum() or letter == "_" for letter in name)
     return name if plain else '"' + name.replace('"', '""') + '"'
+
+
+def _shown(relation: Relation) -> Relation:
+    """The relation as PostgreSQL shows it: no column of a view is said never to be null."""
+    if relation.kind not in (RelationKind.VIEW, RelationKind.MATERIALIZED_VIEW):
+        return relation
+    columns = tuple(replace(column, nullable=True) for column in relation.columns)
+    return replace(relation, columns=columns)

@@ -1,0 +1,59 @@
+"""Connections of the catalog as whoever connects needs them: with their secrets opened.
+
+What is opened goes to the one who asked and nowhere else. It is asked for again each time somebody
+connects, so a secret that was changed counts from then on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from waterclock.adapter.secrets import SecretBox
+from waterclock.catalog.catalog import Catalog
+from waterclock.catalog.objects import Connection, Secret
+from waterclock.errors import WaterclockError
+from waterclock.model.ids import GlobalId
+from waterclock.storage.sources.api import ConnectionSettings
+
+
+class NoSecrets(WaterclockError):
+    """A connection needs a secret, and the server has no key to open it with."""
+
+    sqlstate: ClassVar[str] = "55000"
+
+
+def settings_of(
+    catalog: Catalog, connection: GlobalId, secrets: SecretBox | None
+) -> ConnectionSettings:
+    """The options of the connection. Raises `NoSecrets` and `SecretUnreadable`."""
+    found = catalog.item(connection)
+    assert isinstance(found, Connection), "what a source uses stays"
+    kept = msgspec.msgpack.decode(found.definition, type=dict[str, Any])
+    options = {
+        name: _opened(catalog, value, secrets) for name, value in kept.items() if value is not None
+    }
+    return ConnectionSettings(found.name, found.connector, options)
+
+
+def _opened(catalog: Catalog, value: Any, secrets: SecretBox | None) -> str | tuple[str, ...]:
+    match value:
+        case {"secret": str(identity)}:
+            return _secret(catalog, GlobalId.parse(identity), secrets)
+        case list():
+            opened = (_opened(catalog, each, secrets) for each in value)
+            return tuple(each for each in opened if isinstance(each, str))
+        case _:
+            return str(value)
+
+
+def _secret(catalog: Catalog, identity: GlobalId, secrets: SecretBox | None) -> str:
+    if secrets is None:
+        raise NoSecrets(
+            "secrets can not be opened here",
+            detail="The server was started without a key file.",
+        )
+    secret = catalog.item(identity)
+    assert isinstance(secret, Secret), "what a connection uses stays"
+    return secrets.unseal(identity, secret.ciphertext).decode()

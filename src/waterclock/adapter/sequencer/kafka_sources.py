@@ -1,0 +1,104 @@
+"""CREATE SOURCE ... FROM KAFKA: what the statement says, and what the brokers say to it.
+
+FROM KAFKA CONNECTION name (TOPIC 'topic', START OFFSET (0, 10), ...) FORMAT ...
+
+Everything is asked upstream before anything is created; whoever plans does so in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from waterclock.adapter.coordinator import wall_clock_ms
+from waterclock.adapter.errors import Unsupported
+from waterclock.adapter.planned_source import PlannedSource
+from waterclock.adapter.planning import name_of
+from waterclock.adapter.sequencer.messages import declared_columns, planned_messages
+from waterclock.adapter.sequencer.naming import full_name
+from waterclock.catalog import privileges
+from waterclock.catalog.objects import Connection, Privilege
+from waterclock.sql import ast, options
+from waterclock.sql.ast.common import ListValue, Option
+from waterclock.sql.ast.sources import ExternalConnector
+from waterclock.sql.errors import SyntaxFault
+from waterclock.storage.envelopes.choice import decoding_of
+from waterclock.storage.sources.kafka import connector as kafka
+from waterclock.storage.sources.kafka.creation import Wanted, define
+
+if TYPE_CHECKING:
+    from waterclock.adapter.session import SqlSession
+
+KIND = "kafka"
+_OPTIONS = ("topic", "start offset", "start timestamp", "group id prefix")
+
+
+def planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
+    """The source that the statement asks for. Raises what is wrong with it, or upstream."""
+    external = statement.connector
+    assert isinstance(external, ExternalConnector)
+    connection = _connection(session, external)
+    wanted = _wanted(options.by_name(external.options, _OPTIONS))
+    core = session.front.core
+    messages = planned_messages(session, statement, f'topic "{wanted.topic}"', wanted.topic)
+    settings = core.connection_settings(connection.id)
+    definition = define(connection.id, settings, wanted, messages.definition, wall_clock_ms)
+    rows = decoding_of(messages.definition, core.connection_settings).schema
+    shown = declared_columns(statement)
+    is_whole = shown is not None and len(shown) == len(rows.columns)
+    return PlannedSource(
+        kafka.NAME,
+        definition.encoded(),
+        {kafka.OUTPUT: rows},
+        is_split=False,
+        progress=kafka.KIND.progress,
+        connections=(connection.id, *messages.connections),
+        envelope=messages.envelope,
+        key_format=messages.key_format,
+        value_format=messages.value_format,
+        is_fallible=True,
+        takes_notes=messages.definition.takes_notes,
+        columns={kafka.OUTPUT: shown} if shown is not None and is_whole else {},
+        connector=replace(
+            external, connection=full_name(core.current, connection.namespace, connection.name)
+        ),
+    )
+
+
+def _connection(session: SqlSession, external: ExternalConnector) -> Connection:
+    hint = "Use CREATE CONNECTION name TO KAFKA, and FROM KAFKA CONNECTION name."
+    if external.connection is None:
+        raise SyntaxFault("a Kafka source needs a connection", hint=hint)
+    catalog = session.front.core.current
+    found = catalog.named(Connection, name_of(external.connection.parts), session.scope)
+    privileges.check(catalog, session.role.oid, found, Privilege.USAGE)
+    if found.connector != KIND:
+        raise Unsupported(
+            f'connection "{found.name}" does not lead to Kafka',
+            detail=f"It is one to {found.connector}.",
+            hint=hint,
+        )
+    return found
+
+
+def _wanted(asked: Mapping[str, Option]) -> Wanted:
+    if "topic" not in asked:
+        raise SyntaxFault("TOPIC option is required")
+    offsets, time = asked.get("start offset"), asked.get("start timestamp")
+    if offsets is not None and time is not None:
+        raise SyntaxFault(
+            "START OFFSET and START TIMESTAMP can not be given together", time.position
+        )
+    prefix = asked.get("group id prefix")
+    return Wanted(
+        options.text(asked["topic"]),
+        None if offsets is None else _integers(offsets),
+        None if time is None else options.integer(time),
+        "" if prefix is None else options.text(prefix),
+    )
+
+
+def _integers(option: Option) -> tuple[int, ...]:
+    items = option.value.items if isinstance(option.value, ListValue) else (option.value,)
+    return tuple(options.integer(replace(option, value=item)) for item in items)

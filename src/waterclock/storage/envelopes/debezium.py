@@ -1,0 +1,229 @@
+"""The envelope DEBEZIUM: a change takes the row before it away and puts the row after it there.
+
+Changes that come again are dropped, by their position in the log upstream and without a copy of the
+table. For each partition and lane the last place is noted, with a digest of each change that stands
+there, for several rows may have been written at one place. A change before that place has been
+seen. One at the same place is the same if its digest is; without a key, where rows may be equal, it
+is one more unless the changes are seen to come again.
+
+A change that was made later than the last one, and yet stands before it, means that the log
+upstream is another one. It can not be told from what was seen, so it is an error, and not dropped.
+
+A first copy of the table (snapshot) has no places. While nothing else has come, a row of it that is
+in the contents already is the same one, if it has a key. After the first change no such row can be
+told from a new one, so it is an error. A change without any position is taken as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from waterclock.persist.hashing import hash_rows
+from waterclock.persist.rows import DIFF
+from waterclock.storage.envelopes.debezium_messages import (
+    AFTER,
+    BEFORE,
+    BRANCH,
+    KEYED,
+    LANE,
+    MOMENT,
+    OP,
+    PLACE,
+    SNAPSHOT,
+    TRANSACTION_PLACE,
+)
+from waterclock.storage.envelopes.noting import noted
+from waterclock.storage.envelopes.plain import where
+from waterclock.storage.envelopes.positions import Position
+from waterclock.storage.reclock.progress import Partition
+from waterclock.storage.sources.api import (
+    ERROR,
+    OFFSET,
+    Changes,
+    ErrorUpdate,
+    Messages,
+    Standing,
+)
+
+Mask = npt.NDArray[np.bool_]
+_LATE_SNAPSHOT = (
+    "55000 a row of a snapshot came after changes of the table, so that rows may be there twice"
+)
+_INCOMPARABLE = (
+    "55000 a transaction was begun in one log and came again from another, so that its changes "
+    "can not be told apart"
+)
+
+
+_GONE_BACK = (
+    "55000 the log upstream has gone back: a change that was made later has an earlier position, "
+    "so that new changes can not be told from those that were seen"
+)
+
+
+class Unsure(Exception):
+    """It can not be told whether a change is new; the text says why."""
+
+
+class Lane(msgspec.Struct):
+    """How far a lane has come: its last place, and what stands there."""
+
+    transaction: str = ""
+    branch: str = ""
+    place: str = ""
+    moment: int = 0
+    """When the last change was made upstream. One that comes again was not made later."""
+    seen: dict[str, int] = {}
+    again: dict[str, int] | None = None
+    """What of it has been seen again, once changes are seen to come again."""
+
+    def is_new(self, at: Position, digest: str, *, keyed: bool, moment: int | None = None) -> bool:
+        """Whether the change has not been seen; from now on it has. Raises `Unsure`."""
+        if at.transaction == self.transaction and at.branch != self.branch:
+            raise Unsure(_INCOMPARABLE)
+        place, last = (at.transaction, at.place), (self.transaction, self.place)
+        if place > last:
+            self.transaction, self.branch, self.place = at.transaction, at.branch, at.place
+            self.moment = max(self.moment, moment or 0)
+            self.seen, self.again = {digest: 1}, None
+            return True
+        if moment is not None and moment > self.moment:
+            raise Unsure(_GONE_BACK)
+        return self._is_one_more(place < last, digest, keyed=keyed)
+
+    def _is_one_more(self, is_before: bool, digest: str, *, keyed: bool) -> bool:
+        """The same for a change that is not beyond the last place."""
+        if is_before:
+            self.again = {}
+            return False
+        known = self.seen.get(digest, 0)
+        if keyed and known:
+            return False
+        if self.again is not None:
+            self.again[digest] = self.again.get(digest, 0) + 1
+            if self.again[digest] <= known:
+                return False
+        self.seen[digest] = known + 1
+        return True
+
+
+class Course(msgspec.Struct):
+    """How far a partition has come. With `has_changes` the first copy is over."""
+
+    lanes: dict[str, Lane] = {}
+    has_changes: bool = False
+
+
+class Debezium:
+    """Implements `sources.api.Envelope` for messages as `DebeziumDecoding` makes them."""
+
+    def __init__(self, rows: pa.Schema) -> None:
+        """`rows` is the schema of the output's rows."""
+        self._rows = pa.schema([field.with_nullable(True) for field in rows])
+        self._courses: dict[str, Course] = {}
+        self._standing: Standing | None = None
+        self._copied: set[bytes] | None = None
+        """Digests of all rows, while a first copy is being made."""
+
+    def resume(self, standing: Standing) -> None:
+        notes = standing.notes()
+        self._courses = {key: msgspec.json.decode(n, type=Course) for key, n in notes.items()}
+        self._standing = standing
+        self._copied = None
+
+    def changes(self, messages: Sequence[Messages]) -> Changes:
+        rows: list[pa.RecordBatch] = []
+        errors: list[ErrorUpdate] = []
+        touched: set[str] = set()
+        for each in messages:
+            if not each.batch.num_rows:
+                continue
+            touched.add(_note(each.partition))
+            accepted = self._accepted(each, errors)
+            rows += self._changed(each.batch, accepted)
+        if not any(pc.any(each.batch.column(SNAPSHOT)).as_py() for each in messages):
+            self._copied = None
+        return Changes(rows, errors, {key: noted(self._courses[key]) for key in touched})
+
+    def _accepted(self, messages: Messages, errors: list[ErrorUpdate]) -> Mask:
+        """Which messages are changes that have not been seen."""
+        batch = messages.batch
+        course = self._courses.setdefault(_note(messages.partition), Course({}))
+        accepted = np.zeros(batch.num_rows, np.bool_)
+        for place, is_new in enumerate(self._judged(batch, course)):
+            if isinstance(is_new, str):
+                key = where(messages, batch.column(OFFSET)[place].as_py())
+                errors.append(ErrorUpdate(key, is_new, 1))
+            else:
+                accepted[place] = is_new
+        return accepted
+
+    def _judged(self, batch: pa.RecordBatch, course: Course) -> Iterator[bool | str]:
+        """For each message whether it counts, or what is wrong with it."""
+        names = (LANE, TRANSACTION_PLACE, BRANCH, PLACE, MOMENT, SNAPSHOT, KEYED, ERROR)
+        columns = [batch.column(name).to_pylist() for name in names]
+        both = [batch.column(OP), batch.column(BEFORE), batch.column(AFTER)]
+        digests = _digests(both, batch.num_rows)
+        copies = _digests(batch.column(AFTER).flatten(), batch.num_rows)
+        told = zip(*columns, digests, copies, strict=True)
+        for lane, commit, branch, place, moment, snapshot, keyed, error, digest, copy in told:
+            if error is not None:
+                yield error
+            elif snapshot:
+                yield self._is_new_copy(course, copy, keyed)
+            elif lane is None:
+                course.has_changes = True
+                yield True
+            else:
+                course.has_changes = True
+                known = course.lanes.setdefault(lane, Lane())
+                at = Position(lane, commit, branch, place)
+                try:
+                    yield known.is_new(at, digest.hex(), keyed=keyed, moment=moment)
+                except Unsure as why:
+                    yield str(why)
+
+    def _is_new_copy(self, course: Course, digest: bytes, keyed: bool) -> bool | str:
+        if course.has_changes:
+            return _LATE_SNAPSHOT
+        if self._copied is None:
+            self._copied = self._digests_of_contents()
+        if keyed and digest in self._copied:
+            return False
+        self._copied.add(digest)
+        return True
+
+    def _digests_of_contents(self) -> set[bytes]:
+        assert self._standing is not None, "an envelope is resumed before all messages"
+        found: set[bytes] = set()
+        for batch in self._standing.rows():
+            found.update(_digests(batch.columns[: len(self._rows)], batch.num_rows))
+        return found
+
+    def _changed(self, batch: pa.RecordBatch, accepted: Mask) -> Iterator[pa.RecordBatch]:
+        for name, diff in ((BEFORE, -1), (AFTER, 1)):
+            structs = batch.column(name)
+            wanted = accepted & structs.is_valid().to_numpy(zero_copy_only=False)
+            kept = structs.filter(pa.array(wanted))
+            if len(kept):
+                diffs = pa.repeat(pa.scalar(diff, pa.int64()), len(kept))
+                schema = self._rows.append(pa.field(DIFF, pa.int64(), nullable=False))
+                yield pa.RecordBatch.from_arrays([*kept.flatten(), diffs], schema=schema)
+
+
+def _note(partition: Partition) -> str:
+    return f"partition {partition}"
+
+
+def _digests(columns: Sequence[pa.Array], length: int) -> list[bytes]:
+    """Sixteen bytes for each row, the same for the same values."""
+    salt = pa.repeat(pa.scalar(1, pa.int64()), length)
+    pair = np.stack([hash_rows(columns, length), hash_rows([salt, *columns], length)], axis=1)
+    data = pair.astype("<u8").tobytes()
+    return [data[i : i + 16] for i in range(0, 16 * length, 16)]

@@ -1,0 +1,213 @@
+"""Records of Debezium as messages: the row before and after, and where the change stands.
+
+A value is an object with `before`, `after`, `op`, `source` and perhaps `transaction`; in JSON it
+may be wrapped in `payload`, beside its schema. A record without a value is a tombstone, which says
+nothing that the delete before it did not say. What can not be applied exactly is an error: a change
+without the row it replaces, or a truncation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from waterclock.model.schema import Column, ColumnType, Field, Int, Json, Schema, Struct, Text
+from waterclock.persist.rows import arrow_type
+from waterclock.persist.schema_codec import decode_schema, encode_schema
+from waterclock.storage.envelopes.positions import collection, is_snapshot, position
+from waterclock.storage.formats.api import (
+    AvroDefinition,
+    Decoded,
+    FormatDefinition,
+    JsonDefinition,
+    MessageDefinition,
+)
+from waterclock.storage.formats.choice import Connections, format_of
+from waterclock.storage.formats.decoding import Told
+from waterclock.storage.sources.api import ERROR, OFFSET
+from waterclock.storage.sources.errors import InvalidSource
+
+BEFORE, AFTER, OP, PAYLOAD = "before", "after", "op", "payload"
+LANE, TRANSACTION_PLACE, BRANCH, PLACE = "mz_lane", "mz_commit", "mz_branch", "mz_place"
+SNAPSHOT, KEYED = "mz_snapshot", "mz_keyed"
+TRANSACTION, ORDER, COLLECTION = "mz_transaction", "mz_order", "mz_collection"
+MOMENT = "mz_moment"
+"""When the change was made, by the clock upstream, in milliseconds."""
+
+_SOURCE_FIELDS = Struct(
+    (
+        Field("connector", Text()),
+        Field("snapshot", Json()),
+        Field("sequence", Text()),
+        Field("file", Text()),
+        Field("pos", Int(64)),
+        Field("row", Int(64)),
+        Field("gtid", Text()),
+        Field("db", Text()),
+        Field("schema", Text()),
+        Field("table", Text()),
+        Field("ts_ms", Int(64)),
+    )
+)
+_TRANSACTION_FIELDS = Struct((Field("id", Text()), Field("total_order", Int(64))))
+_NO_BEFORE = "an update has no row before it"
+_NO_TRUNCATE = "a truncation of the table can not be followed"
+_NO_CHANGE = "it is not a change of Debezium"
+
+
+def _parts(row: ColumnType) -> tuple[Field, ...]:
+    return (
+        Field(BEFORE, row),
+        Field(AFTER, row),
+        Field(OP, Text()),
+        Field("source", _SOURCE_FIELDS),
+        Field("transaction", _TRANSACTION_FIELDS),
+    )
+
+
+def _wrapped(value: FormatDefinition) -> FormatDefinition:
+    """The format of the whole message, given that of its rows."""
+    match value:
+        case AvroDefinition():
+            return value
+        case JsonDefinition(columns=columns):
+            row: ColumnType = Json()
+            if columns is not None:
+                declared = decode_schema(columns).columns
+                row = Struct(tuple(Field(c.name, c.type, c.nullable) for c in declared))
+            parts = _parts(row)
+            fields = (*parts, Field(PAYLOAD, Struct(parts)))
+            schema = Schema(tuple(Column(f.name, f.type) for f in fields))
+            return JsonDefinition(encode_schema(schema))
+        case _:
+            raise InvalidSource("ENVELOPE DEBEZIUM requires FORMAT JSON or FORMAT AVRO")
+
+
+class DebeziumDecoding:
+    """Implements `Decoding`."""
+
+    def __init__(self, definition: MessageDefinition, connections: Connections = None) -> None:
+        """Raises `InvalidSource`."""
+        if definition.include:
+            raise InvalidSource("INCLUDE is not supported with ENVELOPE DEBEZIUM")
+        self._origin = definition.origin
+        self._format = format_of(_wrapped(definition.value), connections)
+        known = {column.name: column.type for column in self._format.columns}
+        row = known.get(AFTER)
+        if row is None or known.get(BEFORE) != row or OP not in known:
+            raise InvalidSource(
+                "the schema is not that of a change of Debezium",
+                detail="It must have the fields before, after and op.",
+            )
+        if isinstance(row, Struct):
+            self._schema = Schema(tuple(Column(f.name, f.type, f.nullable) for f in row.fields))
+            self._is_struct = True
+        else:
+            self._schema = Schema((Column("data", row),))
+            self._is_struct = False
+        self._row = pa.struct([(c.name, arrow_type(c.type)) for c in self._schema.columns])
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    @property
+    def messages(self) -> pa.Schema:
+        texts = (OP, LANE, TRANSACTION_PLACE, BRANCH, PLACE, TRANSACTION, COLLECTION)
+        return pa.schema(
+            [
+                pa.field(BEFORE, self._row),
+                pa.field(AFTER, self._row),
+                *(pa.field(name, pa.string()) for name in texts),
+                pa.field(ORDER, pa.int64()),
+                pa.field(MOMENT, pa.int64()),
+                pa.field(SNAPSHOT, pa.bool_()),
+                pa.field(KEYED, pa.bool_()),
+                pa.field(OFFSET, pa.int64(), nullable=False),
+                pa.field(ERROR, pa.string()),
+            ]
+        )
+
+    def decode(self, records: pa.RecordBatch, origin: str | None = None) -> pa.RecordBatch:
+        records = records.filter(records.column("value").is_valid())
+        decoded = self._format.decode(records.column("value"))
+        parts = self._taken_apart(decoded)
+        decoded = Decoded(decoded.columns, pc.coalesce(decoded.errors, _faults(parts)))
+        told = Told(records, origin or self._origin)
+        errors = told.errors(decoded, "value", self._format.sqlstate)
+        sources = parts["source"].to_pylist()
+        ops = parts[OP].to_pylist()
+        found = [position(source) for source in sources]
+        columns: dict[str, Any] = {
+            BEFORE: self._rows(parts[BEFORE]),
+            AFTER: self._rows(parts[AFTER]),
+            OP: parts[OP],
+            LANE: [None if p is None else p.lane for p in found],
+            TRANSACTION_PLACE: [None if p is None else p.transaction for p in found],
+            BRANCH: [None if p is None else p.branch for p in found],
+            PLACE: [None if p is None else p.place for p in found],
+            TRANSACTION: _of_struct(parts["transaction"], "id", pa.string()),
+            COLLECTION: [collection(source) for source in sources],
+            ORDER: _of_struct(parts["transaction"], "total_order", pa.int64()),
+            MOMENT: _of_struct(parts["source"], "ts_ms", pa.int64()),
+            SNAPSHOT: [is_snapshot(s, op) for s, op in zip(sources, ops, strict=True)],
+            KEYED: records.column("key").is_valid(),
+            OFFSET: records.column("offset"),
+            ERROR: errors,
+        }
+        schema = self.messages
+        arrays = [_array(columns[field.name], field.type) for field in schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _taken_apart(self, decoded: Decoded) -> dict[str, pa.Array]:
+        """The parts of each message, from where it has them."""
+        names = [column.name for column in self._format.columns]
+        top = dict(zip(names, decoded.columns, strict=True))
+        nothing = pa.nulls(len(decoded.errors), pa.struct([]))
+        parts = {name: top.get(name, nothing) for name in (BEFORE, AFTER, OP)}
+        parts |= {name: top.get(name, nothing) for name in ("source", "transaction")}
+        payload = top.get(PAYLOAD)
+        if payload is None or payload.null_count == len(payload):
+            return parts
+        wrapped = payload.is_valid()
+        return {
+            name: _either(wrapped, _of_struct(payload, name, array.type), array)
+            for name, array in parts.items()
+        }
+
+    def _rows(self, array: pa.Array) -> pa.Array:
+        if self._is_struct:
+            return array
+        [name] = self._schema.names
+        return pa.StructArray.from_arrays([array], [name], mask=array.is_null())
+
+
+def _faults(parts: dict[str, pa.Array]) -> pa.Array:
+    """What is wrong with changes that could be read."""
+    op = parts[OP]
+    no_before = pc.and_(pc.equal(op, "u"), parts[BEFORE].is_null())
+    found = pc.if_else(pc.fill_null(no_before, False), _NO_BEFORE, pa.scalar(None, pa.string()))
+    found = pc.coalesce(found, pc.if_else(pc.equal(op, "t"), _NO_TRUNCATE, None))
+    return pc.coalesce(found, pc.if_else(op.is_null(), _NO_CHANGE, None)).cast(pa.string())
+
+
+def _of_struct(array: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
+    """A field of structs; null where the struct is, or has no such field."""
+    place = array.type.get_field_index(name)
+    if place < 0:
+        return pa.nulls(len(array), kind)
+    return array.flatten()[place].cast(kind)
+
+
+def _either(which: pa.Array, one: pa.Array, other: pa.Array) -> pa.Array:
+    order = np.arange(len(other))
+    chosen = which.to_numpy(zero_copy_only=False)
+    order[~chosen] += len(other)
+    return pa.concat_arrays([one, other]).take(pa.array(order))
+
+
+def _array(values: Any, kind: pa.DataType) -> pa.Array:
+    return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, kind)

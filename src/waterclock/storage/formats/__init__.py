@@ -1,0 +1,1 @@
+"""Formats: what the bytes of a message say, as columns."""

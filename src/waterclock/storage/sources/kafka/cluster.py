@@ -1,0 +1,147 @@
+"""Questions to the brokers: which partitions a topic has, where they begin and end.
+
+The end of a partition is its last stable offset: everything before it is decided, so that what is
+read up to there never changes, and transactions that are still open are not part of it.
+
+Every question is answered, or raises a fault after some seconds; at once if no broker is there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from waterclock.storage.sources.errors import InvalidSource
+from waterclock.storage.sources.kafka.errors import missing, unreachable, unusable
+from waterclock.storage.sources.kafka.settings import ClientSettings
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+    from confluent_kafka.admin import AdminClient
+
+T = TypeVar("T")
+_SECONDS = 15.0
+_AWAY = ("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_NOENT")
+"""Errors that say that nobody is there; the last, that no broker leads the partitions."""
+_GRACE_S = 1.0
+"""How long a question may still be answered after all brokers seemed to be gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as it is now. `id` is that of this topic and of no other of the name."""
+
+    name: str
+    id: str
+    partitions: tuple[int, ...]
+
+
+class Cluster:
+    """The brokers of a connection. One thread at a time."""
+
+    def __init__(self, name: str, settings: ClientSettings) -> None:
+        """`name` is the connection's. Raises `KafkaMissing`, and `InvalidSource` for settings that
+        the library does not take; does not connect yet.
+        """
+        from_library = _admin_module()
+        from confluent_kafka import KafkaException
+
+        self._name = name
+        self._down_since: float | None = None
+        self._reason = "no broker answers"
+        try:
+            self._admin: AdminClient = from_library.AdminClient(
+                {**settings, "error_cb": self._failed}
+            )
+        except KafkaException as error:
+            raise InvalidSource(
+                f'the options of connection "{name}" are not valid',
+                detail=f"{error.args[0].str()}.",
+            ) from None
+
+    def topic(self, name: str) -> Topic | None:
+        """The topic; None if there is none."""
+        from confluent_kafka import KafkaError, KafkaException, TopicCollection
+
+        asked = self._admin.describe_topics(TopicCollection([name]), request_timeout=_SECONDS)
+        try:
+            found = self._answer(asked[name])
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return None
+            raise self._fault(f'topic "{name}"', error.args[0]) from None
+        partitions = tuple(sorted(each.id for each in found.partitions))
+        return Topic(name, str(found.topic_id), partitions)
+
+    def earliest(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """Where the partitions begin."""
+        specs = _admin_module().OffsetSpec
+        return self._offsets(topic, dict.fromkeys(partitions, specs.earliest()))
+
+    def ends(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """Where the partitions end, for one who sees only what is decided."""
+        specs = _admin_module().OffsetSpec
+        return self._offsets(topic, dict.fromkeys(partitions, specs.latest()))
+
+    def at(self, topic: str, partitions: Iterable[int], time_ms: int) -> dict[int, int | None]:
+        """The first offset of each partition at or after the time; None if there is none."""
+        specs = _admin_module().OffsetSpec
+        found = self._offsets(topic, dict.fromkeys(partitions, specs.for_timestamp(time_ms)))
+        return {partition: offset if offset >= 0 else None for partition, offset in found.items()}
+
+    def close(self) -> None:
+        """Let go of the brokers."""
+        del self._admin
+
+    def _offsets(self, topic: str, asked: Mapping[int, Any]) -> dict[int, int]:
+        from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+
+        if not asked:
+            return {}
+        try:
+            answers = self._admin.list_offsets(
+                {TopicPartition(topic, partition): which for partition, which in asked.items()},
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=_SECONDS,
+            )
+            return {place.partition: self._answer(each).offset for place, each in answers.items()}
+        except KafkaException as error:
+            raise self._fault(f'topic "{topic}"', error.args[0]) from None
+
+    def _answer(self, future: Future[Any]) -> Any:
+        """What is answered; a fault if nobody does."""
+        from concurrent.futures import wait
+
+        self._down_since = None
+        deadline = time.monotonic() + _SECONDS + _GRACE_S
+        while not wait([future], 0.05).done:
+            self._admin.poll(0)
+            now = time.monotonic()
+            is_down = self._down_since is not None and now > self._down_since + _GRACE_S
+            if is_down or now > deadline:
+                raise unreachable(self._name, self._reason)
+        return future.result()
+
+    def _failed(self, error: KafkaError) -> None:
+        """The library tells of something that went wrong by itself."""
+        if error.name() == "_ALL_BROKERS_DOWN":
+            self._down_since = self._down_since or time.monotonic()
+        else:
+            self._reason = error.str()
+
+    def _fault(self, what: str, error: KafkaError) -> Exception:
+        if error.name() in _AWAY:
+            return unreachable(self._name, self._reason)
+        return unusable(what, error)
+
+
+def _admin_module() -> Any:
+    """The library's module for questions, whose types are not all declared."""
+    try:
+        import confluent_kafka.admin as found
+    except ImportError:
+        raise missing() from None
+    return found

@@ -1,0 +1,53 @@
+"""What a Kafka source is, as the catalog keeps it.
+
+Everything that was decided when the source was created is in here: which topic it is, by its id, so
+that another one of the same name is told apart; and from which offsets on it is read, so that it
+does not matter when the first read happens. How to reach the brokers is not: that is asked for
+anew each time, by the connection's id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from waterclock.model.ids import GlobalId
+from waterclock.storage.formats.api import MessageDefinition
+from waterclock.storage.reclock.progress import Partition, SourceFrontier
+
+
+class KafkaDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A topic, and how its messages are read.
+
+    `start` has the first offset of each partition that there was. Partitions that appear later are
+    read from their beginning.
+    """
+
+    connection: str
+    topic: str
+    topic_id: str
+    start: dict[int, int]
+    group: str
+    messages: MessageDefinition
+
+    @property
+    def connection_id(self) -> GlobalId:
+        return GlobalId.parse(self.connection)
+
+    @property
+    def first_frontier(self) -> SourceFrontier:
+        return frontier_of(self.start)
+
+    def encoded(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+
+def frontier_of(uppers: Mapping[int, int]) -> SourceFrontier:
+    """The frontier of a topic, to which partitions may be added."""
+    found: dict[Partition, int] = dict(uppers.items())
+    return SourceFrontier(found, more_may_appear=True)
+
+
+def decoded(definition: bytes) -> KafkaDefinition:
+    return msgspec.msgpack.decode(definition, type=KafkaDefinition)

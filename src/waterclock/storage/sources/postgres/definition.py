@@ -1,0 +1,105 @@
+"""What a PostgreSQL source has to remember of the server it reads.
+
+A table is known by its number there and not by its name, and a column by its name, its number and
+its type: what has another one is not what the source was created for. `held` is the type that we
+hold a value as; the server always sends text, so a column that we hold as text needs no support.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+
+import msgspec
+
+from waterclock.model.ids import GlobalId
+from waterclock.model.pg_types import PgType, column_type
+from waterclock.model.schema import Column, Schema
+
+_SIMPLE = re.compile(r"[a-z_][a-z0-9_$]*")
+
+
+class UpstreamColumn(msgspec.Struct, frozen=True):
+    """A column that is read. `type` and `modifier` are those that the server has for it, `version`
+    is the number of the transaction that defined it last.
+    """
+
+    name: str
+    number: int
+    type: int
+    modifier: int
+    held: PgType
+    nullable: bool
+    version: str = ""
+
+
+class UpstreamTable(msgspec.Struct, frozen=True, dict=True):
+    """A table that is read, and how it is published.
+
+    `membership` has the numbers of the rows in the server's catalog by which the table is in the
+    publication; they change when it is taken out and put in again. `file` is where its rows are;
+    it changes when they are written anew, all of them at once.
+    """
+
+    oid: int
+    schema: str
+    name: str
+    columns: tuple[UpstreamColumn, ...]
+    membership: tuple[int, ...] = ()
+    filter: str | None = None
+    file: int = 0
+
+    @cached_property
+    def output(self) -> str:
+        """Its name with its schema, quoted where needed: that of the connector's output."""
+        return f"{quoted(self.schema)}.{quoted(self.name)}"
+
+    @cached_property
+    def rows(self) -> Schema:
+        return Schema(tuple(Column(c.name, column_type(c.held), c.nullable) for c in self.columns))
+
+
+class PostgresDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """A source. `system` is the identifier of the server, which no other has.
+
+    `version` is the number of the transaction that wrote the publication's properties last.
+    """
+
+    connection: str
+    publication: str
+    version: str
+    slot: str
+    system: str
+    tables: tuple[UpstreamTable, ...]
+
+    @property
+    def connection_id(self) -> GlobalId:
+        return GlobalId.parse(self.connection)
+
+    def encoded(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+
+def definition_of(encoded: bytes) -> PostgresDefinition:
+    """The definition that was encoded."""
+    return msgspec.msgpack.decode(encoded, type=PostgresDefinition)
+
+
+def quoted(name: str) -> str:
+    """A name as SQL writes it. It need not be quoted less than PostgreSQL would."""
+    return name if _SIMPLE.fullmatch(name) else always_quoted(name)
+
+
+def always_quoted(name: str) -> str:
+    """A name in quotes, whatever it is."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def shown_lsn(lsn: int) -> str:
+    """A place in the write-ahead log as PostgreSQL writes it."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+def parsed_lsn(text: str) -> int:
+    high, _, low = text.partition("/")
+    return int(high, 16) << 32 | int(low, 16)

@@ -1,0 +1,107 @@
+"""What the changes of a PostgreSQL table mean for the contents of its output.
+
+A change says itself what goes and what comes, so rows pass through. Two things are more than rows:
+TRUNCATE takes out everything that is there, and a table that is not any more what the source was
+created for has failed: from then on it is in error, and nothing that comes changes it.
+
+A row with a value that can not be held is an error beside the output as long as it is upstream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from waterclock.persist.rows import DIFF, TIME
+from waterclock.storage.sources.api import (
+    ERROR,
+    OFFSET,
+    Changes,
+    ErrorUpdate,
+    Messages,
+    Standing,
+)
+
+KEY = "mz_key"
+"""The column of the key that an error is filed under; null where there is none."""
+_FAILED = "the table itself"
+"""The key of the error that a failed table has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Truncated(Messages):
+    """Everything in the output until here is gone. The batch is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFailed(Messages):
+    """The table can not be followed any more. The batch is empty; `message` begins with a SQLSTATE
+    and a blank.
+    """
+
+    message: str
+
+
+def no_messages() -> pa.RecordBatch:
+    """The batch of what is not about rows."""
+    return pa.record_batch({OFFSET: pa.array([], pa.int64())})
+
+
+class ChangesOfTable:
+    """Implements `sources.api.Envelope`."""
+
+    def __init__(self) -> None:
+        self._standing: Standing | None = None
+        self._has_failed = False
+
+    def resume(self, standing: Standing) -> None:
+        self._standing = standing
+        self._has_failed = any(key == _FAILED for key, _ in standing.errors())
+
+    def changes(self, messages: Sequence[Messages]) -> Changes:
+        if self._has_failed:
+            return Changes()
+        rows: list[pa.RecordBatch] = []
+        errors: list[ErrorUpdate] = []
+        for each in messages:
+            match each:
+                case Truncated():
+                    rows, errors = self._emptied()
+                case TableFailed(message=message):
+                    self._has_failed = True
+                    return Changes(errors=[ErrorUpdate(_FAILED, message, 1)])
+                case _:
+                    errors += _wrong(each.batch)
+                    rows.append(_right(each.batch))
+        return Changes(rows, errors)
+
+    def _emptied(self) -> tuple[list[pa.RecordBatch], list[ErrorUpdate]]:
+        """Everything that was there before the binding, taken out."""
+        assert self._standing is not None, "the envelope was told where the output stands"
+        rows = [_negated(batch) for batch in self._standing.rows()]
+        return rows, [ErrorUpdate(key, text, -1) for key, text in self._standing.errors()]
+
+
+def _right(batch: pa.RecordBatch) -> pa.RecordBatch:
+    if ERROR in batch.schema.names:
+        batch = batch.filter(batch.column(ERROR).is_null()).drop_columns([ERROR, KEY])
+    return batch.drop_columns([OFFSET])
+
+
+def _wrong(batch: pa.RecordBatch) -> Iterator[ErrorUpdate]:
+    if ERROR not in batch.schema.names:
+        return
+    found = batch.filter(batch.column(ERROR).is_valid())
+    columns = (found.column(name).to_pylist() for name in (KEY, ERROR, DIFF))
+    for key, text, diff in zip(*columns, strict=True):
+        yield ErrorUpdate(key, text, diff)
+
+
+def _negated(updates: pa.RecordBatch) -> pa.RecordBatch:
+    """Updates as changes that undo them."""
+    place = updates.schema.get_field_index(DIFF)
+    undone = pc.negate(updates.column(DIFF))
+    return updates.set_column(place, updates.schema.field(place), undone).drop_columns([TIME])

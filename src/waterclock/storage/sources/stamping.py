@@ -1,0 +1,77 @@
+"""Changes of a source's outputs as updates at the time of their binding.
+
+Rows, errors and notes each go to a collection of their own. Notes are a map that is held as rows:
+what is noted anew takes the place of what was noted before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+
+from waterclock.persist.rows import DIFF, TIME
+from waterclock.persist.rows import updates as update_rows
+from waterclock.storage.api import ERROR_ROWS
+from waterclock.storage.sources.api import STATE_ROWS, ErrorUpdate
+
+SOURCE_WIDE = ""
+"""The output under which a source's own notes are, those of its grouping."""
+
+
+def stamped(changes: Sequence[pa.RecordBatch], time: int) -> pa.Table | None:
+    """Rows with diffs as updates at the time; None if there are none."""
+    filled = [batch for batch in changes if batch.num_rows]
+    if not filled:
+        return None
+    table = pa.Table.from_batches(filled)
+    place = table.schema.get_field_index(DIFF)
+    assert place == table.num_columns - 1, "the diff comes last"
+    times = pa.repeat(pa.scalar(time, pa.int64()), table.num_rows)
+    return table.add_column(place, pa.field(TIME, pa.int64(), nullable=False), times)
+
+
+def stamped_errors(errors: Sequence[ErrorUpdate], time: int) -> pa.Table | None:
+    """Errors as updates at the time; None if there are none."""
+    if not errors:
+        return None
+    triples = [((each.key, each.message), time, each.diff) for each in errors]
+    return pa.Table.from_batches([update_rows(ERROR_ROWS, triples)])
+
+
+class SourceNotes:
+    """Everything that a source has noted, by output and key."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch] = ()) -> None:
+        """From the contents of the collection, as updates."""
+        held: dict[tuple[str, str, bytes], int] = {}
+        for batch in batches:
+            outputs, keys, values, _, diffs = (column.to_pylist() for column in batch.columns)
+            for output, key, value, diff in zip(outputs, keys, values, diffs, strict=True):
+                held[output, key, value] = held.get((output, key, value), 0) + diff
+        assert all(count in (0, 1) for count in held.values()), "a note is there once"
+        self._notes: dict[str, dict[str, bytes]] = {}
+        for (output, key, value), count in held.items():
+            if count:
+                self._notes.setdefault(output, {})[key] = value
+
+    def of(self, output: str) -> dict[str, bytes]:
+        """The notes of an output."""
+        return dict(self._notes.get(output, {}))
+
+    def change(
+        self, changes: Mapping[str, Mapping[str, bytes | None]], time: int
+    ) -> pa.Table | None:
+        """Note what is new; the updates that say so, None if there are none."""
+        triples: list[tuple[tuple[str, str, bytes], int, int]] = []
+        for output, given in changes.items():
+            held = self._notes.setdefault(output, {})
+            for key, value in given.items():
+                known = held.pop(key, None)
+                if known is not None and known != value:
+                    triples.append(((output, key, known), time, -1))
+                if value is not None:
+                    held[key] = value
+                if value is not None and known != value:
+                    triples.append(((output, key, value), time, 1))
+        return pa.Table.from_batches([update_rows(STATE_ROWS, triples)]) if triples else None

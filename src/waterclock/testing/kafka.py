@@ -1,0 +1,299 @@
+"""A real Kafka for tests: one broker in KRaft mode, which is its own controller.
+
+It is a plain Java process over the jars that set-up has fetched. It listens on the loopback
+interface on ports that were free a moment before, keeps its data in a temporary folder, and ends
+with the process that started it. Transactions work, and its log cleaner hurries, so that a test of
+a compacted topic need not wait for long.
+
+The rest are the few things that tests do with a broker, each waiting until it is done.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import admin as admin_module
+from confluent_kafka.admin import AdminClient
+
+from waterclock.pgwire.tls import make_certificate
+from waterclock.server.java import find_java
+from waterclock.testing.services import (
+    ServiceMissing,
+    free_port,
+    spawn,
+    stop_process,
+    wait_until,
+)
+
+_HOST = "127.0.0.1"
+_SECONDS = 30.0
+_JAVA_OPTIONS = ("-Xms64m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_ADMIN: Any = admin_module  # not all of its types are declared
+USER, PASSWORD = "alice", "opensesame"
+"""Who may log in at `private_address`."""
+Record = tuple[str | bytes | None, str | bytes | None]
+"""A key and a value."""
+
+
+class KafkaBroker:
+    """A broker of its own, empty at first. `stop` keeps the data and `start` goes on with it at the
+    same address; `close`, or the end of the `with` block, removes it.
+
+    Start it from a thread that lives as long as the broker shall: the two end together.
+    """
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        self._java = find_java(os.environ).home / "bin" / "java"
+        self._jars = find_kafka_jars()
+        self._settings = dict(settings or {})
+        self._folder: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._admin: AdminClient | None = None
+        self.port = 0
+        self._private_port = 0
+
+    @property
+    def address(self) -> str:
+        """What clients call the bootstrap server."""
+        return f"{_HOST}:{self.port}"
+
+    @property
+    def private_address(self) -> str:
+        """The same broker, over TLS, for those who log in with SASL PLAIN."""
+        return f"localhost:{self._private_port}"
+
+    @property
+    def authority(self) -> str:
+        """The certificate that the private address is signed with, as PEM."""
+        assert self._folder is not None, "the broker was started"
+        return (self._folder / "authority.pem").read_text(encoding="ascii")
+
+    def start(self) -> None:
+        """Start the broker and wait until it answers."""
+        assert self._process is None, "the broker is running"
+        folder = self._folder
+        if folder is None:
+            folder = self._folder = self._formatted()
+        with open(folder / "log", "ab") as log:
+            command = self._program("kafka.Kafka", str(folder / "server.properties"))
+            self._process = spawn(command, log, cwd=folder)
+        wait_until(self._answers, self._process, folder / "log")
+
+    def stop(self, *, immediate: bool = False) -> None:
+        """Stop the broker; `immediate` as in a crash. Idempotent."""
+        process, self._process = self._process, None
+        if process is not None:
+            stop_process(process, signal.SIGKILL if immediate else signal.SIGTERM)
+
+    def close(self) -> None:
+        """Stop the broker and remove its data. Idempotent."""
+        self.stop(immediate=True)
+        self._admin = None
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            shutil.rmtree(folder)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _formatted(self) -> Path:
+        folder = Path(tempfile.mkdtemp(prefix="waterclock-kafka-"))
+        try:
+            self.port, self._private_port = free_port(), free_port()
+            certificate, key = make_certificate("localhost", datetime.now(UTC))
+            (folder / "authority.pem").write_bytes(certificate)
+            (folder / "server.pem").write_bytes(key + certificate)
+            lines = [f"{name}={value}" for name, value in self._properties(folder).items()]
+            settings = folder / "server.properties"
+            settings.write_text("\n".join(lines), encoding="utf-8")
+            cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+            arguments = ("format", "-t", cluster, "-c", str(settings))
+            command = self._program("kafka.tools.StorageTool", *arguments)
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise RuntimeError(f"Kafka could not be set up:\n{done.stdout}{done.stderr}")
+        except BaseException:
+            shutil.rmtree(folder)
+            raise
+        return folder
+
+    def _properties(self, folder: Path) -> dict[str, str]:
+        controller = f"{_HOST}:{free_port()}"
+        public = f"PLAINTEXT://{self.address}"
+        private = f"SASL_SSL://{_HOST}:{self._private_port}"
+        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@{controller}",
+            "listeners": f"{public},{private},CONTROLLER://{controller}",
+            "advertised.listeners": f"{public},SASL_SSL://{self.private_address}",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_ssl.plain.sasl.jaas.config": (
+                f'{module} required user_{USER}="{PASSWORD}";'
+            ),
+            "listener.name.sasl_ssl.ssl.keystore.type": "PEM",
+            "listener.name.sasl_ssl.ssl.keystore.location": str(folder / "server.pem"),
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": (
+                "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL"
+            ),
+            "log.dirs": str(folder / "data"),
+            "auto.create.topics.enable": "false",
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "log.retention.ms": "-1",  # records may be as old as a test says
+            "log.cleaner.backoff.ms": "200",
+            "log.cleaner.dedupe.buffer.size": "4194304",
+            "log.retention.check.interval.ms": "200",
+            "log.initial.task.delay.ms": "200",
+            "num.network.threads": "2",
+            "num.io.threads": "4",
+            **self._settings,
+        }
+
+    def _program(self, name: str, *arguments: str) -> list[str]:
+        return [str(self._java), *_JAVA_OPTIONS, "-cp", f"{self._jars}/*", name, *arguments]
+
+    def _answers(self) -> bool:
+        with suppress(OSError), socket.create_connection((_HOST, self.port), timeout=5):
+            pass
+        with suppress(KafkaException):
+            return bool(self.admin.list_topics(timeout=5).brokers)
+        return False
+
+    # What tests do with it
+
+    @property
+    def admin(self) -> AdminClient:
+        """A client that lives as long as the broker's data: one that is let go breaks off."""
+        if self._admin is None:
+            self._admin = AdminClient({"bootstrap.servers": self.address}, logger=_Silent())
+        return self._admin
+
+    def create_topic(self, name: str, partitions: int = 1, **config: Any) -> None:
+        """Make a topic. In the names of its settings, `_` stands for the point."""
+        told = {key.replace("_", "."): str(value) for key, value in config.items()}
+        topic = _ADMIN.NewTopic(name, partitions, replication_factor=1, config=told)
+        self.admin.create_topics([topic])[name].result(_SECONDS)
+        self._wait(lambda: name in self.admin.list_topics(timeout=5).topics)
+
+    def delete_topic(self, name: str) -> None:
+        self.admin.delete_topics([name])[name].result(_SECONDS)
+        self._wait(lambda: name not in self.admin.list_topics(timeout=5).topics)
+
+    def add_partitions(self, topic: str, count: int) -> None:
+        """Let the topic have so many partitions."""
+        self.admin.create_partitions([_ADMIN.NewPartitions(topic, count)])[topic].result(_SECONDS)
+
+    def delete_records(self, topic: str, partition: int, before: int) -> None:
+        """Forget the records before an offset, as retention does."""
+        place = TopicPartition(topic, partition, before)
+        for done in self.admin.delete_records([place]).values():
+            done.result(_SECONDS)
+
+    def earliest(self, topic: str, partition: int = 0) -> int:
+        return self._offset(topic, partition, _ADMIN.OffsetSpec.earliest())
+
+    def latest(self, topic: str, partition: int = 0) -> int:
+        return self._offset(topic, partition, _ADMIN.OffsetSpec.latest())
+
+    def _offset(self, topic: str, partition: int, which: Any) -> int:
+        [found] = self.admin.list_offsets({TopicPartition(topic, partition): which}).values()
+        return int(found.result(_SECONDS).offset)
+
+    def produce(
+        self, topic: str, records: Iterable[Record], partition: int = 0, **more: Any
+    ) -> list[int]:
+        """Write records and wait; their offsets. `more` is what `Producer.produce` takes."""
+        return produced(self.producer(), topic, records, partition, **more)
+
+    def producer(self, transactional: str | None = None, **config: Any) -> Producer:
+        """A producer; with a name, one of transactions, ready to begin one."""
+        settings: dict[str, Any] = {"bootstrap.servers": self.address, "linger.ms": 5}
+        settings |= {key.replace("_", "."): value for key, value in config.items()}
+        if transactional is None:
+            return Producer(settings, logger=_Silent())
+        made = Producer(settings | {"transactional.id": transactional}, logger=_Silent())
+        made.init_transactions(_SECONDS)
+        return made
+
+    @staticmethod
+    def _wait(is_done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _SECONDS
+        while not is_done():
+            assert time.monotonic() < deadline, "the broker takes too long"
+            time.sleep(0.05)
+
+
+def produced(
+    producer: Producer, topic: str, records: Iterable[Record], partition: int = 0, **more: Any
+) -> list[int]:
+    """Write records and wait until they are acknowledged; their offsets."""
+    offsets: list[int] = []
+
+    def acknowledged(error: Any, message: Message) -> None:
+        assert error is None, error
+        place = message.offset()
+        assert place is not None
+        offsets.append(place)
+
+    for key, value in records:
+        while True:
+            try:
+                producer.produce(
+                    topic, value, key, partition=partition, on_delivery=acknowledged, **more
+                )
+                break
+            except BufferError:
+                producer.poll(0.1)
+    assert producer.flush(_SECONDS) == 0, "the broker did not take everything"
+    return offsets
+
+
+class _Silent:
+    """A logger for clients whose broker may well be away."""
+
+    def log(self, *_: object, **__: object) -> None:
+        pass
+
+
+def find_kafka_jars() -> Path:
+    """Where set-up has put the jars."""
+    folder = Path(sys.prefix) / "share" / "waterclock" / "kafka"
+    if not folder.is_dir():
+        raise ServiceMissing("the jars of Kafka are not there", hint="Run `make setup-test`.")
+    return folder

@@ -1,0 +1,2 @@
+{{ config(materialized='table') }}
+SELECT id, country FROM {{ ref('customers') }}

@@ -1,0 +1,36 @@
+"""Views on a real Spark cluster: a master, two workers, and one of them is lost in a step.
+
+In a process of its own, since a process has one Spark session. `waterclock.testing.cluster` runs
+all 22 queries if it is not told which.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+QUERIES = ("1", "3", "4", "13", "16", "18")
+BATCHES = 4
+
+
+@pytest.mark.semantics(44)
+def test_views_are_right_on_a_cluster_that_loses_a_worker() -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "waterclock.testing.cluster"),
+            *("--only", *QUERIES),
+            *("--batches", str(BATCHES)),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout
+    assert "lost a worker, 1 left" in done.stdout
+    assert f"batch {BATCHES - 1}:" in done.stdout, "it went on after the loss"

@@ -1,0 +1,145 @@
+"""A PostgreSQL source that is killed again and again while others write upstream."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import threading
+import uuid
+from collections import Counter
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from waterclock.storage.api import Progress, Updates
+from waterclock.testing.crash.postgres_source import PostgresSourceServer
+from waterclock.testing.services import PostgresServer
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+KILLS = 4
+ACCOUNTS = 400
+SETUP = f"""
+CREATE TABLE a (id int PRIMARY KEY, money bigint);
+ALTER TABLE a REPLICA IDENTITY FULL;
+CREATE TABLE b (id int PRIMARY KEY, money bigint);
+ALTER TABLE b REPLICA IDENTITY FULL;
+INSERT INTO a SELECT i, 100 FROM generate_series(1, {ACCOUNTS}) i;
+INSERT INTO b SELECT i, 100 FROM generate_series(1, {ACCOUNTS}) i;
+CREATE PUBLICATION p FOR TABLE a, b
+"""
+
+
+def write(conninfo: str, stop: threading.Event) -> None:
+    """Move money between the tables, a lot of it in one transaction."""
+    pick = random.Random(5)
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        for i in count():
+            if stop.wait(0.004):
+                return
+            one, other = ("a", "b") if i % 2 else ("b", "a")
+            first = pick.randrange(1, ACCOUNTS - 20)
+            ids = f"WHERE id BETWEEN {first} AND {first + 19}"
+            with connection.transaction():
+                connection.execute(f"UPDATE {one} SET money = money - 1 {ids}")
+                connection.execute(f"UPDATE {other} SET money = money + 1 {ids}")
+
+
+def run(folder: Path, conninfo: str, *said: str, lives_s: float, until: int | None = None) -> None:
+    """A server's life: until it has said all this and then so long, or up to a place in the log."""
+    module = "waterclock.testing.crash.postgres_source"
+    command = [sys.executable, "-m", module, str(folder), conninfo]
+    command += [] if until is None else [str(until)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        for word in said:
+            assert process.stdout.readline().decode() == f"{word}\n"
+        if until is not None:
+            assert process.wait(120) == 0
+            return
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(lives_s)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def updates(server: PostgresSourceServer, table: str) -> Counter[tuple[tuple[Any, ...], int]]:
+    """Everything that is known of a table: the diff of each row at each time."""
+    collection = server.description.outputs[f"public.{table}"]
+    found: Counter[tuple[tuple[Any, ...], int]] = Counter()
+    subscription = server.storage.subscribe_at(server.holds.capability(collection))
+    for message in subscription:
+        match message:
+            case Updates(batch):
+                *columns, times, diffs = (column.to_pylist() for column in batch.columns)
+                rows = zip(*columns, strict=True)
+                for row, time, diff in zip(rows, times, diffs, strict=True):
+                    found[row, time] += diff
+            case Progress():
+                break
+    subscription.close()
+    return found
+
+
+@pytest.mark.semantics(113, 114, 151, 161)
+def test_killed_again_and_again(logical_server: PostgresServer, tmp_path: Path) -> None:
+    conninfo = logical_server.create_database(f"d{uuid.uuid4().hex}")
+    with closing(psycopg.connect(conninfo, autocommit=True)) as upstream:
+        upstream.execute(SETUP)
+        kill_again_and_again(conninfo, tmp_path)
+        [(end,)] = upstream.execute("SELECT (pg_current_wal_lsn() - '0/0')::bigint").fetchall()
+        upstream.execute("SELECT pg_logical_emit_message(true, 'test', 'the log goes on')")
+        run(tmp_path, conninfo, "running", lives_s=0, until=end)
+        check(PostgresSourceServer(tmp_path, conninfo), upstream)
+        upstream.execute(
+            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
+            " WHERE database = current_database()"
+        )
+
+
+def kill_again_and_again(conninfo: str, folder: Path) -> None:
+    """While somebody writes: now soon after the start, now after something was durable."""
+    pick = random.Random(11)
+    stop = threading.Event()
+    writer = threading.Thread(target=write, args=(conninfo, stop))
+    writer.start()
+    pending = 0
+    try:
+        for i in range(KILLS):
+            said = ("running", "moved")[: 1 + i % 2]
+            run(folder, conninfo, *said, lives_s=pick.uniform(0.0, 0.3))
+            server = PostgresSourceServer(folder, conninfo)
+            pending += len(set(server.uppers().values())) > 1
+            server.close()
+    finally:
+        stop.set()
+        writer.join()
+    print(f"{pending} bindings were pending after {KILLS} kills")
+
+
+def check(server: PostgresSourceServer, upstream: psycopg.Connection[Any]) -> None:
+    """At every time there is all the money, and in the end what is upstream."""
+    found = {table: updates(server, table) for table in ("a", "b")}
+    server.close()
+    by_time: Counter[int] = Counter()
+    for changes in found.values():
+        for (row, time), diff in changes.items():
+            by_time[time] += row[1] * diff
+    first, *others = (by_time[time] for time in sorted(by_time))
+    assert first == 2 * 100 * ACCOUNTS
+    assert len(others) > 1
+    assert not any(others)
+    for table, changes in found.items():
+        held: Counter[tuple[Any, ...]] = Counter()
+        for (row, _), diff in changes.items():
+            held[row] += diff
+        assert all(times >= 0 for times in held.values())
+        assert +held == Counter(upstream.execute(f"SELECT * FROM {table}").fetchall())

@@ -1,0 +1,92 @@
+"""Upserts under any schedule of bindings, restarts and crashes are what a dictionary would be."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from waterclock.model.schema import Column, Int, Schema
+from waterclock.persist.schema_codec import encode_schema
+from waterclock.storage.formats.api import (
+    JsonDefinition,
+    MessageDefinition,
+    TextDefinition,
+    UpsertDefinition,
+)
+from waterclock.storage.reclock.progress import SourceFrontier
+from waterclock.testing.record_world import Record, RecordWorld
+
+UPSERT = MessageDefinition(
+    origin='topic "t"',
+    value=JsonDefinition(encode_schema(Schema((Column("v", Int(64)),)))),
+    key=TextDefinition("key"),
+    envelope=UpsertDefinition(),
+)
+KEYS = st.sampled_from([b"a", b"b", b"c", b"d", b"\xff", None])
+VALUES = st.one_of(
+    st.integers(0, 3).map(lambda v: json.dumps({"v": v}).encode()),
+    st.just(None),
+    st.just(b"bad"),
+)
+EVENTS = st.one_of(
+    st.tuples(st.just("record"), KEYS, VALUES),
+    st.tuples(st.just("step")),
+    st.tuples(st.just("restart")),
+    st.tuples(st.just("compact")),
+    st.tuples(st.just("crash"), st.integers(0, 2)),
+)
+
+
+def partition_of(key: bytes | None) -> int:
+    return 0 if key is None else key[0] % 2
+
+
+def model(world: RecordWorld, bound: SourceFrontier) -> tuple[Counter[Any], set[str]]:
+    """The rows and the keys in error after these records."""
+    state: dict[bytes | None, Any] = {}
+    for name, upper in bound.uppers.items():
+        for key, value in world.upstream.log[str(name)][:upper]:
+            state.pop(key, None)
+            if value is not None:
+                state[key] = value
+    rows: Counter[Any] = Counter()
+    wrong = set()
+    for key, value in state.items():
+        if key is None or key == b"\xff" or value == b"bad":
+            unusual = {None: "null", b"\xff": "\\xff"}
+            wrong.add(unusual.get(key) or f'key ["{(key or b"").decode()}"]')
+        else:
+            rows[key.decode(), json.loads(value)["v"]] += 1
+    return rows, wrong
+
+
+@pytest.mark.semantics(149)
+@settings(max_examples=60, deadline=None)
+@given(st.lists(EVENTS, max_size=40))
+def test_upserts_are_a_dictionary(events: list[tuple[Any, ...]]) -> None:
+    world = RecordWorld({"t": UPSERT})
+    for event in events:
+        match event:
+            case ("record", key, value):
+                record: Record = (key, value)
+                world.upstream.append("t", record, partition=partition_of(key))
+            case ("step",):
+                world.step()
+            case ("restart",):
+                world.restart()
+            case ("compact",):
+                world.compact()
+            case ("crash", at):
+                world.crash(at)
+    world.step()
+    for time, bound in world.bound.items():
+        rows, wrong = model(world, bound)
+        assert world.rows("t", time) == rows
+        errors = world.errors("t", time)
+        assert {key for key, _ in errors} == wrong
+        assert all(count == 1 for count in errors.values())

@@ -1,0 +1,72 @@
+"""CREATE SOURCE ... FROM KAFKA, as far as it comes without a broker: what is refused, and how."""
+
+from __future__ import annotations
+
+import time
+
+from waterclock.testing.adapter_world import AdapterWorld, in_world
+
+SOURCE = "CREATE SOURCE s FROM KAFKA CONNECTION k {} FORMAT TEXT"
+
+
+async def refused(world: AdapterWorld, statement: str) -> tuple[str, str]:
+    client = await world.connect()
+    error = await client.fails(statement)
+    assert await client.rows("SHOW SOURCES") == []
+    return error.sqlstate, error.message
+
+
+@in_world
+async def test_statements_that_do_not_say_enough(world: AdapterWorld) -> None:
+    client = await world.connect()
+    await client.run("CREATE CONNECTION k TO KAFKA (BROKER '127.0.0.1:1')")
+    await client.run(
+        "CREATE CONNECTION p TO POSTGRES (HOST 'h', DATABASE 'd', USER 'u')",
+    )
+    for statement, expected in (
+        (SOURCE.format("(START OFFSET 1)"), ("42601", "TOPIC option is required")),
+        (SOURCE.format("(TOPIC 't', NAME 'x')"), ("42601", 'option "name" not recognized')),
+        (
+            SOURCE.format("(TOPIC 't', START OFFSET ('x'))"),
+            ("42601", "start offset requires an integer value"),
+        ),
+        (
+            SOURCE.format("(TOPIC 't', START OFFSET 1, START TIMESTAMP 1)"),
+            ("42601", "START OFFSET and START TIMESTAMP can not be given together"),
+        ),
+        (
+            "CREATE SOURCE s FROM KAFKA CONNECTION k (TOPIC 't')",
+            ("42601", "this kind of source requires FORMAT"),
+        ),
+        (
+            "CREATE SOURCE s FROM KAFKA CONNECTION p (TOPIC 't') FORMAT TEXT",
+            ("0A000", 'connection "p" does not lead to Kafka'),
+        ),
+        (
+            "CREATE SOURCE s FROM KAFKA BROKER 'b' (TOPIC 't') FORMAT TEXT",
+            ("42601", "a Kafka source needs a connection"),
+        ),
+    ):
+        assert await refused(world, statement) == expected, statement
+
+
+@in_world
+async def test_brokers_that_nobody_is_at(world: AdapterWorld) -> None:
+    client = await world.connect()
+    await client.run("CREATE CONNECTION k TO KAFKA (BROKER '127.0.0.1:1')")
+    began = time.monotonic()
+    assert await refused(world, SOURCE.format("(TOPIC 't')")) == (
+        "08000",
+        'the brokers of connection "k" can not be reached',
+    )
+    assert time.monotonic() - began < 10
+
+
+@in_world
+async def test_options_of_connections_are_checked(world: AdapterWorld) -> None:
+    client = await world.connect()
+    await client.run("CREATE CONNECTION k TO KAFKA (BROKER 'a:b')")
+    assert await refused(world, SOURCE.format("(TOPIC 't')")) == (
+        "22023",
+        '"a:b" is not the address of a broker',
+    )
