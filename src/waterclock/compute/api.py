@@ -16,12 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from waterclock.model.ids import GlobalId
-from waterclock.model.schema import Column, Schema, Text
-
-ERROR_ROWS = Schema(
-    (Column("key", Text(), nullable=False), Column("message", Text(), nullable=False))
-)
-"""Which rows, as text, and what is wrong with them: a SQLSTATE, a blank, and the message."""
+from waterclock.model.schema import Schema
+from waterclock.storage.api import ERROR_ROWS as ERROR_ROWS
 
 FRONTIERS_ONLY = Schema(())
 """The columns of a collection that stands for an index."""
@@ -49,11 +45,24 @@ class Health(StrEnum):
 
     HYDRATING = "hydrating"
     """Its first contents are being computed."""
+    REBUILDING = "rebuilding"
+    """Its state was lost, or is that of another version: it is computed again. The outputs stay."""
     RUNNING = "running"
     STALLED = "stalled"
     """The last step failed; it will be tried again."""
     FINISHED = "finished"
     """Its inputs will never change again, and neither will it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far it is with the first contents of a view, or with state that was lost."""
+
+    rows: int
+    """How many updates of the inputs have been read."""
+    tasks_done: int
+    tasks: int
+    """How many tasks there are, as far as is known; 0 while the inputs are being read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +74,7 @@ class Status:
     rows: int
     """How many updates its state holds."""
     problem: str | None = None
+    progress: Progress | None = None
+    """While it is hydrating or rebuilding."""
+    rebuilt: str | None = None
+    """Why its state was computed again, if it was since the server started."""

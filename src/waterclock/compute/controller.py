@@ -8,8 +8,10 @@ What holds at every moment:
 
 - the outputs' upper is not beyond any input's, since a step ends at the least of them;
 - the inputs are held at or before the outputs' since, so that the outputs could be made again;
-- the outputs' upper says which steps are done. The dataflow's state is opened at it, so outputs and
-  state agree after any crash, and there is nothing else to be kept in step with them.
+- the outputs' upper says which steps are done, and a note in the same commit what state they have
+  left. The dataflow's state is opened at just that, so outputs and state agree after any crash;
+- state that is not just that, because files were lost, or are of another data directory or another
+  version, is not used. It is computed again from the inputs, which are held for that.
 
 What is maintained, and with which rights, is decided here; when each view advances, and which of
 them together, in `schedule`.
@@ -18,39 +20,50 @@ them together, in `schedule`.
 from __future__ import annotations
 
 import contextlib
+import logging
 import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import msgspec
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from waterclock.compute.api import ERROR_ROWS, FRONTIERS_ONLY, Health, Result, Status
+from waterclock.compute import installed
+from waterclock.compute.api import (
+    ERROR_ROWS,
+    FRONTIERS_ONLY,
+    Health,
+    Progress,
+    Result,
+    Status,
+)
 from waterclock.compute.api import View as Maintenance
 from waterclock.compute.arrangement.arrangement import Arrangement
 from waterclock.compute.catalyst.trees import Builder, Logical
 from waterclock.compute.dataflow.dataflow import Dataflow
 from waterclock.compute.dataflow.program import Program
 from waterclock.compute.errors import FrontiersDiffer
+from waterclock.compute.faults import told
 from waterclock.compute.index import Index
 from waterclock.compute.inputs import Input
+from waterclock.compute.installed import Installed
 from waterclock.compute.maintained import Group, Output, View
 from waterclock.compute.plan.determinism import refuse_nondeterministic
 from waterclock.compute.plan.nodes import Arrange, Node
 from waterclock.compute.plan.translate import Translation
 from waterclock.compute.relations import Relations
-from waterclock.compute.schedule import Schedule
+from waterclock.compute.schedule import Running, Schedule
+from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Schema
 from waterclock.model.timeline import EPOCH_MILLIS
+from waterclock.persist.errors import Damaged, FormatTooNew
 from waterclock.persist.notes import Notes
 from waterclock.persist.plans import together
 from waterclock.persist.records import AnyEvent
 from waterclock.persist.rows import row_schema, update_schema
-from waterclock.persist.schema_codec import decode_schema, encode_schema
 from waterclock.persist.state import State
 from waterclock.persist.store import Plan
 from waterclock.storage import riders
@@ -60,24 +73,7 @@ from waterclock.storage.errors import CapabilityInvalid, CapabilityMisstated
 
 C = TypeVar("C", ReadCapability, WriteCapability)
 
-
-class _Result(msgspec.Struct, frozen=True):
-    sql: str
-    schema: Any
-    keys: tuple[str, ...] | None
-    output: str
-    writer: str
-
-
-class _Note(msgspec.Struct, frozen=True):
-    """What is kept of a view so that it is taken up again after a restart."""
-
-    inputs: dict[str, tuple[str, Any]]
-    """Input id -> token of its read capability, and its columns."""
-    results: tuple[_Result, ...]
-    errors: tuple[str, str]
-    """The id and the write token of the errors' collection."""
-    as_of: int
+_LOG = logging.getLogger(__name__)
 
 
 class Compute:
@@ -102,19 +98,20 @@ class Compute:
         self._folder = folder
         self._builder = Builder(spark.sparkContext._jvm)
         self._relations = Relations(spark)
-        self._schedule = Schedule(self._grouped, self._retire, release_s=release_s)
+        self._schedule = Schedule(self._grouped, self._retire, self._reopened, release_s=release_s)
         self._lock = threading.Lock()
         self._made_by: dict[GlobalId, GlobalId] = {}
         """Output -> the view that writes it, which goes by the name of its first output."""
         self._views: dict[GlobalId, View] = {}
         self._indexes: dict[GlobalId, Index] = {}
+        self._rebuilt: dict[GlobalId, str] = {}
+        """Why the state of a view had to be computed again."""
         self._remove_strays()
-        for key, kept in notes.all().items():
-            note = msgspec.msgpack.decode(kept, type=_Note)
+        for name, note in installed.all_views(notes):
             if self._is_closed(note):
-                self._bury(key, note)
+                self._bury(name, note)
             else:
-                self._take_up(GlobalId.parse(key), note)
+                self._take_up(name, note)
 
     def maintain_view(
         self,
@@ -132,10 +129,10 @@ class Compute:
         of; then nothing has changed.
         """
         as_of = _common_time(inputs, [*outputs, errors])
-        note = _note_of(inputs, view, outputs, errors, as_of)
+        note = installed.installed(inputs, view, outputs, errors, as_of)
         name = outputs[0].id
         self._take_up(name, note)
-        self._notes.put(str(name), msgspec.msgpack.encode(note))
+        self._notes.put(str(name), installed.encode(note))
         return tuple(
             self._storage.acquire_capabilities(output.id, write=False)[0] for output in outputs
         )
@@ -156,36 +153,32 @@ class Compute:
 
         def plan(state: State) -> tuple[list[AnyEvent], None]:
             events, readers = holds(state)
-            note = _note_of(readers, view, outputs, errors, as_of)
-            kept = {str(outputs[0].id): msgspec.msgpack.encode(note)}
+            note = installed.installed(readers, view, outputs, errors, as_of)
+            kept = {str(outputs[0].id): installed.encode(note)}
             return events + self._notes.events(kept), None
 
         return plan
 
     def begin(self, output: GlobalId) -> None:
         """Take up a view whose installation has been committed."""
-        kept = self._notes.all()[str(output)]
-        self._take_up(output, msgspec.msgpack.decode(kept, type=_Note))
+        self._take_up(output, self._note(output))
 
     def removal(self, output: GlobalId) -> Plan[None]:
         """`drop_view` as a plan that rides in another commit; after it, `end` forgets the view."""
         kept = self._notes.all().get(str(output))
-        tokens: list[Token] = []
-        if kept is not None:
-            note = msgspec.msgpack.decode(kept, type=_Note)
-            tokens += [Token(token) for token, _ in note.inputs.values()]
-            tokens += [Token(result.writer) for result in note.results]
-            tokens.append(Token(note.errors[1]))
-        released = riders.release(tokens)
+        released = riders.release([] if kept is None else installed.decode(kept).tokens)
 
         def plan(state: State) -> tuple[list[AnyEvent], None]:
             events, _ = released(state)
-            return events + self._notes.events({}, [str(output)]), None
+            return events + self._notes.events({}, installed.keys_of(output)), None
 
         return plan
 
     def pause(self, output: GlobalId) -> None:
-        """Do not step the view until it is ended or resumed: its rights are about to go."""
+        """Do not step the view until it is ended or resumed: its rights are about to go.
+
+        If its first contents are being computed, that is given up.
+        """
         self._schedule.pause(output)
 
     def resume(self, output: GlobalId) -> None:
@@ -193,7 +186,10 @@ class Compute:
         self._schedule.resume(output)
 
     def end(self, output: GlobalId) -> None:
-        """Forget a view whose removal has been committed, and its state."""
+        """Forget a view whose removal has been committed, and its state.
+
+        What is being computed of its first contents is given up, and leaves nothing behind.
+        """
         view = self._forget(output)
         if view is not None:
             view.close()
@@ -207,7 +203,7 @@ class Compute:
         """Maintain the view no longer: its state goes, and so do its capabilities."""
         view = self._forget(output)
         assert view is not None, f"{output} is no view"
-        self._notes.drop(str(output))
+        self._notes.change({}, installed.keys_of(output))
         view.close()
         view.let_go(self._storage)
         self._remove_state(output)
@@ -218,6 +214,7 @@ class Compute:
         if view is not None:
             with self._lock:
                 del self._views[name]
+                self._rebuilt.pop(name, None)
                 for output in view.outputs:
                     self._made_by.pop(output.writer.id, None)
                     self._indexes.pop(output.writer.id, None)
@@ -229,27 +226,24 @@ class Compute:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _grouped(
-        self,
-        views: Sequence[View],
-        upper: int,
-        *,
-        begun: bool,
-        opened: Mapping[str, Arrangement] | None = None,
+        self, views: Sequence[View], upper: int, opened: Mapping[str, Arrangement]
     ) -> Group:
         program = Program()
         for view in views:
             for plan in view.plans:
                 program.add(plan, str(view.name))
         dataflow = Dataflow(
-            self._spark,
-            self._builder,
-            program,
-            self._folder,
-            upper=upper,
-            begun=begun,
-            opened=opened,
+            self._spark, self._builder, program, self._folder, upper=upper, opened=opened
         )
-        return Group(self._storage, dataflow, views)
+        return Group(self._storage, self._notes, dataflow, views)
+
+    def _reopened(self, view: View) -> Group:
+        """The view as after a restart, because its state has gone."""
+        view.close()
+        return self._opened(view.name, self._note(view.name))
+
+    def _note(self, name: GlobalId) -> Installed:
+        return installed.decode(self._notes.all()[str(name)])
 
     def tick(self, patience_s: float | None = None) -> bool:
         """Let every view that is not busy go as far as its inputs are complete.
@@ -264,18 +258,17 @@ class Compute:
         name = self._made_by[output]
         running = self._schedule.of(name)
         group = running.group
-        if group.is_finished:
-            health = Health.FINISHED
-        elif running.problem is not None:
-            health = Health.STALLED
-        else:
-            health = Health.RUNNING if group.dataflow.has_begun else Health.HYDRATING
+        health = _health(running)
+        progress = None
+        if not group.dataflow.has_begun:
+            progress = Progress(group.rows_read, *group.dataflow.tasks())
         rows = sum(
             arrangement.rows
             for key, arrangement in group.dataflow.arrangements.items()
             if key.startswith(f"{name}_op")
         )
-        return Status(health, group.upper, rows, running.problem)
+        why = self._rebuilt.get(name)
+        return Status(health, group.upper, rows, running.problem, progress, why)
 
     def has_index(self, output: GlobalId) -> bool:
         """Whether the collection stands for an index."""
@@ -305,7 +298,7 @@ class Compute:
         for view in self._views.values():
             view.close()
 
-    def _is_closed(self, note: _Note) -> bool:
+    def _is_closed(self, note: Installed) -> bool:
         """Whether the view has closed its outputs, and was stopped before it could say so."""
         first = note.results[0]
         try:
@@ -314,17 +307,17 @@ class Compute:
             return True
         return False
 
-    def _bury(self, key: str, note: _Note) -> None:
+    def _bury(self, name: GlobalId, note: Installed) -> None:
         """Let go of what a view that will never change again still has."""
         for collection, (token, _) in note.inputs.items():
             guess = ReadCapability(Token(token), GlobalId.parse(collection), EPOCH_MILLIS.start())
             with contextlib.suppress(CapabilityInvalid):
                 self._storage.drop_capability(self._restated(guess))
-        self._notes.drop(key)
+        self._notes.change({}, installed.keys_of(name))
 
     def _remove_strays(self) -> None:
         """Remove the state of views that were dropped when there was no time to remove it."""
-        known = set(self._notes.all())
+        known = {str(name) for name, _ in installed.all_views(self._notes)}
         state = self._folder / "state"
         for folder in state.iterdir() if state.exists() else ():
             if folder.name.partition("_op")[0] not in known:
@@ -347,24 +340,30 @@ class Compute:
         """
         if any(each.writer.id in self._indexes for each in view.outputs):
             return
-        self._notes.drop(str(view.name))
+        self._notes.change({}, installed.keys_of(view.name))
         view.close()
         view.let_go(self._storage)
 
-    def _plan(self, inputs: Any, result: Result) -> Node:
+    def _plan(self, inputs: Mapping[GlobalId, Schema], result: Result) -> Node:
         for collection, schema in inputs.items():
             self._relations.add(collection, from_arrow_schema(row_schema(schema)))
-        query = self._spark.sql(result.sql)._jdf.queryExecution()
+        with told():
+            query = self._spark.sql(result.sql)._jdf.queryExecution()
+            optimized = Logical(query.optimizedPlan())
         refuse_nondeterministic(Logical(query.analyzed()))
-        plan = Translation(self._builder, self._relations).translate(Logical(query.optimizedPlan()))
+        plan = Translation(self._builder, self._relations).translate(optimized)
         if result.keys is None:
             return plan
         places = {name: place for place, name in enumerate(result.schema.names)}
         return Arrange(plan, tuple(places[key] for key in result.keys))
 
-    def _take_up(self, name: GlobalId, note: _Note) -> None:
-        schemas = {GlobalId.parse(c): decode_schema(s) for c, (_, s) in note.inputs.items()}
-        results = [Result(r.sql, decode_schema(r.schema), r.keys) for r in note.results]
+    def _take_up(self, name: GlobalId, note: Installed) -> None:
+        self._schedule.add(name, self._opened(name, note))
+
+    def _opened(self, name: GlobalId, note: Installed) -> Group:
+        """A view where it was, or at its beginning; or with its state to be computed again."""
+        schemas = note.schemas
+        results = [kept.result for kept in note.results]
         plans = tuple(self._plan(schemas, result) for result in results)
         outputs = tuple(
             self._output(kept.output, kept.writer, _stored(result))
@@ -372,11 +371,53 @@ class Compute:
         )
         written = outputs[0].writer.frontier.only()
         assert written is not None, "a maintained view can be written"
-        begun = written > note.as_of
-        upper = written if begun else note.as_of
-        inputs = self._inputs(note, upper, contents=not begun)
+        program = Program()
+        for plan in plans:
+            program.add(plan, str(name))
+        rebuilt_to = None
+        if written <= note.as_of:
+            dataflow = self._begun_at(program, note.as_of)
+        else:
+            try:
+                dataflow = self._left_at(program, name, written)
+            except (Damaged, FormatTooNew) as damage:
+                self._remove_state(name)
+                dataflow = self._begun_at(program, self._start(plans, outputs, written))
+                rebuilt_to = written
+                self._tell_rebuilding(name, damage)
+        inputs = self._inputs(note, dataflow.upper, contents=not dataflow.has_begun)
         view = View(name, plans, inputs, outputs, self._output(*note.errors, ERROR_ROWS))
-        group = self._schedule.add(view, upper, begun=begun)
+        self._register(view, results, dataflow)
+        return Group(self._storage, self._notes, dataflow, [view], rebuilt_to)
+
+    def _begun_at(self, program: Program, upper: int) -> Dataflow:
+        return Dataflow(self._spark, self._builder, program, self._folder, upper=upper)
+
+    def _left_at(self, program: Program, name: GlobalId, upper: int) -> Dataflow:
+        """The dataflow with the state that it had; `Damaged` if that is not there."""
+        kept = installed.kept_state(self._notes, name)
+        return Dataflow(self._spark, self._builder, program, self._folder, upper=upper, kept=kept)
+
+    def _start(self, plans: Sequence[Node], outputs: Sequence[Output], written: int) -> int:
+        """From when on lost state is needed: the rows of an index as far back as it can be read."""
+        start = written - 1
+        for plan, output in zip(plans, outputs, strict=True):
+            if isinstance(plan, Arrange):
+                reader, _ = self._storage.acquire_capabilities(output.writer.id, write=False)
+                since = reader.frontier.only()
+                if since is not None:
+                    self._storage.drop_capability(reader)
+                    start = min(start, since)
+        return start
+
+    def _tell_rebuilding(self, name: GlobalId, damage: WaterclockError) -> None:
+        why = f"{damage}: {damage.detail}" if damage.detail else str(damage)
+        _LOG.warning("the state of view %s is computed again from its inputs: %s", name, why)
+        self._rebuilt[name] = why
+
+    def _register(self, view: View, results: Sequence[Result], dataflow: Dataflow) -> None:
+        """Let the view be found by its outputs."""
+        name, plans, outputs = view.name, view.plans, view.outputs
         with self._lock:
             self._views[name] = view
             for output, plan, result in zip(outputs, plans, results, strict=True):
@@ -385,10 +426,10 @@ class Compute:
                     self._indexes[output.writer.id] = Index(
                         row_schema(result.schema),
                         result.keys or (),
-                        group.dataflow.arrangement(plan),
+                        dataflow.arrangement(plan),
                     )
 
-    def _inputs(self, note: _Note, upper: int, *, contents: bool) -> tuple[Input, ...]:
+    def _inputs(self, note: Installed, upper: int, *, contents: bool) -> tuple[Input, ...]:
         start = EPOCH_MILLIS.start()
         return tuple(
             Input(
@@ -414,19 +455,15 @@ class Compute:
             return kept
 
 
-def _note_of(
-    inputs: Sequence[ReadCapability],
-    view: Maintenance,
-    outputs: Sequence[WriteCapability],
-    errors: WriteCapability,
-    as_of: int,
-) -> _Note:
-    given = {str(c.id): (str(c.token), encode_schema(view.inputs[c.id])) for c in inputs}
-    results = tuple(
-        _Result(r.sql, encode_schema(r.schema), r.keys, str(w.id), str(w.token))
-        for r, w in zip(view.results, outputs, strict=True)
-    )
-    return _Note(given, results, (str(errors.id), str(errors.token)), as_of)
+def _health(running: Running) -> Health:
+    group = running.group
+    if group.is_finished:
+        return Health.FINISHED
+    if running.problem is not None:
+        return Health.STALLED
+    if group.dataflow.has_begun:
+        return Health.RUNNING
+    return Health.REBUILDING if group.is_rebuilding else Health.HYDRATING
 
 
 def _stored(result: Result) -> Schema:

@@ -25,6 +25,12 @@ class ViewFailed(WaterclockError):
     sqlstate: ClassVar[str] = "22000"
 
 
+class IndexBehind(WaterclockError):
+    """The rows of an index are not there yet, or not again."""
+
+    sqlstate: ClassVar[str] = "55000"
+
+
 class ReadCancelled(WaterclockError):
     """Somebody gave up waiting for the contents of a collection."""
 

@@ -4,6 +4,10 @@ A query is planned once and run as often as it comes: its leaves read the conten
 when the job runs, so neither Catalyst nor the code generator sees it again. The folder belongs to
 one run at a time; while it is in use, the same query gets another plan with another folder.
 
+Not every plan can be run again. One that broadcasts, shuffles or has subqueries keeps what they
+gave, and Spark would use that again, whatever the leaves read by then. Such a plan is made anew for
+each run from the analysed query.
+
 The session is one of its own, where the names of collections mean their contents. Everything that
 decides what an expression means is as in the session that views are planned in.
 """
@@ -15,6 +19,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +27,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from waterclock.compute.catalyst.trees import Builder
+from waterclock.compute.faults import told
 from waterclock.compute.spark import with_meaning
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Schema
@@ -59,6 +66,7 @@ class Prepared:
             leaf = self._leaf(collection, from_arrow_schema(row_schema(schema)))
             leaf.createOrReplaceTempView(str(collection))
         self._frame = session.sql(sql)
+        self._has_run = False
         self.columns: pa.Schema = to_arrow_schema(self._frame.schema, timezone="UTC")
 
     def _leaf(self, collection: GlobalId, columns: StructType) -> DataFrame:
@@ -80,9 +88,22 @@ class Prepared:
         context = self._session.sparkContext
         context.setJobGroup(group, "query", interruptOnCancel=True)
         try:
-            return self._frame.toArrow()
+            return self._executable().toArrow()
         finally:
             context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+
+    def _executable(self) -> DataFrame:
+        """The query with a plan that keeps nothing of an earlier run."""
+        if not self._has_run or self._keeps_nothing:
+            self._has_run = True
+            return self._frame
+        builder = Builder(self._session.sparkContext._jvm)
+        return builder.frame(self._frame._jdf.queryExecution().analyzed(), self._session)
+
+    @cached_property
+    def _keeps_nothing(self) -> bool:
+        plan: str = self._frame._jdf.queryExecution().executedPlan().toString()
+        return not any(kept in plan for kept in ("Exchange", "Subquery", "subquery"))
 
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -112,7 +133,7 @@ class Evaluator:
                 return idle.pop()
             self._count += 1
             folder = self._folder / str(self._count)
-        with self._planning:  # names of collections are the session's
+        with told(), self._planning:  # names of collections are the session's
             return Prepared(self._session, sql, inputs, folder)
 
     def release(self, sql: str, inputs: Mapping[GlobalId, Schema], prepared: Prepared) -> None:
@@ -132,15 +153,16 @@ class Evaluator:
         contents: Mapping[GlobalId, pa.Table],
         group: str,
     ) -> pa.Table:
-        """The result of the query over the contents given."""
+        """The result of the query over the contents given; `EngineFault` if it has none."""
         prepared = self.prepare(sql, inputs)
         try:
-            return prepared.run(contents, group)
+            with told():
+                return prepared.run(contents, group)
         finally:
             self.release(sql, inputs, prepared)
 
     def columns(self, sql: str, inputs: Mapping[GlobalId, Schema]) -> pa.Schema:
-        """The columns that the query has; raises what Spark says of a query that means nothing."""
+        """The columns that the query has; `EngineFault` if it means nothing to the engine."""
         prepared = self.prepare(sql, inputs)
         self.release(sql, inputs, prepared)
         return prepared.columns

@@ -6,6 +6,9 @@ anything else reads all of them, vectorised.
 
 A row that is there three times comes three times. A negative sum is an error of the data, which the
 view's errors report; such a row is left out here.
+
+The frontiers of an index are durable, its rows are not: while they are computed again after a loss,
+a reader waits.
 """
 
 from __future__ import annotations
@@ -16,10 +19,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from waterclock.compute.arrangement.arrangement import Arrangement
+from waterclock.compute.arrangement.trace import Trace
 from waterclock.compute.catalyst.types import column_name
+from waterclock.compute.errors import IndexBehind
+from waterclock.compute.kernels.codes import numbers
 from waterclock.compute.kernels.groups import Groups
+from waterclock.compute.kernels.keys import key_columns, key_hashes
 from waterclock.compute.snapshot import rows_of
 from waterclock.persist.rows import DIFF, TIME
+
+_PATIENCE_S = 60.0
+
+
+def _is_plain(column: pa.ChunkedArray) -> bool:
+    """Whether equal keys are just what Arrow takes for equal: no null, and nothing with NaN."""
+    kind = column.type
+    return not (column.null_count or pa.types.is_floating(kind) or pa.types.is_nested(kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +51,32 @@ class Index:
 
         `wanted` has the key columns, by name. A null in it finds nulls.
         """
-        assert time < self.arrangement.upper, f"{time} is not complete yet"
+        if not self.arrangement.wait_beyond(time, _PATIENCE_S):
+            raise IndexBehind(
+                f"the index does not reach time {time} yet",
+                detail="Its rows are being computed.",
+                hint="Try again later.",
+            )
         inside = dict(zip(self.columns.names, self._stored_names(), strict=True))
         with self.arrangement.trace() as trace:
             if wanted is None:
                 batches = list(trace.scan())
                 found = pa.Table.from_batches(batches, trace.layout.schema)
             else:
-                keys = pa.table({inside[key]: wanted[key] for key in self.keys})
-                groups = Groups.of(keys, [inside[key] for key in self.keys])
-                found, _ = groups.state(trace)
-            return self._rows(found.filter(pc.less_equal(found[TIME], time)), time)
+                found = self._found(trace, wanted, [inside[key] for key in self.keys])
+            if (numbers(found, TIME) > time).any():
+                found = found.filter(pc.less_equal(found[TIME], time))
+            return self._rows(found, time)
+
+    def _found(self, trace: Trace, wanted: pa.Table, names: list[str]) -> pa.Table:
+        """The updates of the wanted keys."""
+        keys = wanted.select(list(self.keys)).rename_columns(names)
+        if len(names) > 1 or keys.num_rows > 1 or not _is_plain(keys[names[0]]):
+            return Groups.of(keys, names).state(trace)[0]
+        # One value: what groups are made of is worth more than a look at a few rows.
+        column = key_columns(keys, names)
+        found = trace.lookup(key_hashes(column, 1))
+        return found.filter(pc.equal(found[names[0]], column[0][0]))
 
     def _stored_names(self) -> list[str]:
         """What the columns are called in the arrangement, which has the keys in front."""
@@ -55,4 +85,5 @@ class Index:
     def _rows(self, updates: pa.Table, time: int) -> pa.Table:
         names = self._stored_names()
         rows = rows_of(updates.select([*names, TIME, DIFF]), time)
-        return rows.rename_columns(self.columns.names).cast(self.columns)
+        rows = rows.rename_columns(self.columns.names)
+        return rows if rows.schema.equals(self.columns) else rows.cast(self.columns)

@@ -32,6 +32,10 @@ class Input:
         self._storage = storage
         self._upper = start
         self._waiting: list[pa.Table] = []
+        self.is_stopped = False
+        """Take nothing in for the moment, even if there is something."""
+        self.rows = 0
+        """How many updates have been received."""
         as_of = EPOCH_MILLIS.frontier(start if contents else start - 1)
         self._subscription = storage.subscribe_at(capability, as_of=as_of, snapshot=contents)
 
@@ -41,10 +45,11 @@ class Input:
 
     def receive(self) -> int:
         """Take in what storage has by now, and tell up to where it is complete."""
-        while self._upper < FINISHED:
+        while self._upper < FINISHED and not self.is_stopped:
             match self._subscription.receive(0):
                 case Updates(batch):
                     self._waiting.append(pa.Table.from_batches([batch]))
+                    self.rows += batch.num_rows
                 case Progress(upper):
                     bound = upper.only()
                     self._upper = FINISHED if bound is None else bound

@@ -8,6 +8,11 @@ nothing has happened, and the same step is done again.
 A step in which no input did anything, and nothing is due by the time alone, costs no Spark job: the
 outputs' uppers just move on.
 
+State that was lost is computed again before the first step, from the inputs as they were where the
+outputs are; they are held until then. The outputs stay as they are. Only if they would be others
+now, because another version of Spark computes other values, say, they are corrected, from the next
+time on: what was answered for a time never changes.
+
 Views that read the same collections are put into one group when they are equally far, because a
 step of several views costs little more than that of one. A group whose step fails, or takes long,
 is taken apart again, so that each view pays for itself only.
@@ -15,21 +20,33 @@ is taken apart again, so that each view pays for itself only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import pyarrow as pa
 
 from waterclock.compute.dataflow.dataflow import Dataflow
 from waterclock.compute.dataflow.job import Ticked
+from waterclock.compute.dataflow.kept import Kept
 from waterclock.compute.inputs import FINISHED, Input
+from waterclock.compute.installed import state_key
 from waterclock.compute.plan.nodes import Node
+from waterclock.compute.snapshot import lacking, stored_at
 from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.persist.consolidate import consolidate
+from waterclock.persist.notes import Notes
+from waterclock.persist.records import AnyEvent
+from waterclock.persist.state import State
+from waterclock.persist.store import Plan
+from waterclock.storage import riders
 from waterclock.storage.api import Write, WriteCapability
 from waterclock.storage.controller import Storage
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -73,18 +90,65 @@ class View:
 class Group:
     """Views that are stepped together. One thread steps them at a time."""
 
-    def __init__(self, storage: Storage, dataflow: Dataflow, views: Sequence[View]) -> None:
-        """The dataflow's program has the plans of the views, in this order."""
+    def __init__(
+        self,
+        storage: Storage,
+        notes: Notes,
+        dataflow: Dataflow,
+        views: Sequence[View],
+        rebuilt_to: int | None = None,
+    ) -> None:
+        """The dataflow's program has the plans of the views, in this order.
+
+        What is remembered of their state goes into the notes. If that was lost, the outputs, up to
+        `rebuilt_to`, are ahead of the dataflow, which has not begun.
+        """
         self._storage = storage
+        self._notes = notes
         self.dataflow = dataflow
         self.views = tuple(views)
+        self._rebuilt_to = rebuilt_to
+        self._owed: dict[GlobalId, pa.Table] = {}
+        """What the outputs lack, to be written with the next step."""
+        self._is_noted = True
+        """Whether what is noted of the state is true."""
         self.is_finished = False
         self.since = 0
         """The outputs can be read from this time on, as far as is known here."""
 
     @property
     def upper(self) -> int:
-        return self.dataflow.upper
+        """Up to where the outputs are."""
+        return self.dataflow.upper if self._rebuilt_to is None else self._rebuilt_to
+
+    @property
+    def is_rebuilding(self) -> bool:
+        """Whether the state has yet to be brought to where the outputs are."""
+        return self._rebuilt_to is not None
+
+    @property
+    def is_owing(self) -> bool:
+        """Whether the next step has to write more than what it computes."""
+        return bool(self._owed) or not self._is_noted
+
+    @property
+    def rows_read(self) -> int:
+        """How many updates of the inputs have been received."""
+        return sum(each.rows for view in self.views for each in view.inputs)
+
+    def stop(self) -> None:
+        """Give up the step that is going on, as soon as possible; it raises, or does nothing."""
+        self._set_stopped(True)
+        self.dataflow.cancel()
+
+    def go_on(self) -> None:
+        """Steps may be done again."""
+        self._set_stopped(False)
+
+    def _set_stopped(self, stopped: bool) -> None:
+        for view in self.views:
+            for each in view.inputs:
+                each.is_stopped = stopped
 
     @property
     def reads(self) -> frozenset[GlobalId]:
@@ -100,6 +164,8 @@ class Group:
         if self.is_finished:
             return False
         upper = min(view.upper() for view in self.views)
+        if self._rebuilt_to is not None:
+            return upper >= self._rebuilt_to and self._rebuild(self._rebuilt_to)
         if upper <= self.dataflow.upper:
             return False
         if upper == FINISHED:
@@ -122,39 +188,103 @@ class Group:
         self.is_finished = True
 
     def _step(self, upper: int) -> None:
+        deltas = self._deltas(upper)
+        if deltas or self.dataflow.due_before(upper) or not self.dataflow.has_begun:
+            ticked = self.dataflow.compute(upper, deltas)
+            self._is_noted = False
+        else:
+            ticked = self.dataflow.unchanged()
+        self._write(ticked, EPOCH_MILLIS.frontier(upper))
+        self._count(upper, ticked)
+
+    def _rebuild(self, upper: int) -> bool:
+        """Bring the state to where the outputs are, and find out what they lack."""
+        ticked = self.dataflow.compute(upper, self._deltas(upper))
+        for output, changes in self._told(ticked):
+            stored = stored_at(self._storage, output.writer.id, upper - 1, output.columns)
+            lacks = None if stored is None else lacking(stored, _as(changes, output.columns), upper)
+            if lacks is not None and lacks.num_rows:
+                _LOG.warning(
+                    "collection %s is corrected from time %s on: this version computes %s changes",
+                    output.writer.id,
+                    upper,
+                    lacks.num_rows,
+                )
+                self._owed[output.writer.id] = lacks
+        self._is_noted = False
+        if not self._owed:  # else only together with what is owed
+            self._notes.change(_encoded(self.dataflow.kept_after(ticked)))
+            self._is_noted = True
+        self._rebuilt_to = None
+        self._count(upper, ticked)
+        return True
+
+    def _deltas(self, upper: int) -> dict[GlobalId, pa.Table]:
+        """The changes of the inputs before `upper` that were not used yet."""
         deltas: dict[GlobalId, pa.Table] = {}
         for view in self.views:
             for each in view.inputs:
                 if each.collection not in deltas and (table := each.before(upper)) is not None:
                     deltas[each.collection] = table
-        if deltas or self.dataflow.due_before(upper) or not self.dataflow.has_begun:
-            ticked = self.dataflow.compute(upper, deltas)
-        else:
-            ticked = self.dataflow.unchanged()
-        self._write(ticked, EPOCH_MILLIS.frontier(upper))
+        return deltas
+
+    def _count(self, upper: int, ticked: Ticked) -> None:
+        """What a step gave is durable: let its state count."""
         self.dataflow.commit(upper, ticked)
         for view in self.views:
             for each in view.inputs:
                 each.forget(upper)
         self.dataflow.merge(self.since)
 
-    def _write(self, ticked: Ticked, frontier: Frontier[int]) -> None:
-        """Append the changes of all outputs, and those of the errors, together."""
-        outputs: list[Output] = []
-        writes: list[Write] = []
+    def _told(self, ticked: Ticked) -> list[tuple[Output, pa.Table]]:
+        """The changes of all outputs, and those of the errors."""
+        told: list[tuple[Output, pa.Table]] = []
         changes = iter(zip(ticked.outputs, ticked.errors_of, strict=True))
         for view in self.views:
             wrong = []
             for output in view.outputs:
                 updates, errors = next(changes)
                 wrong.append(errors)
-                outputs.append(output)
-                writes.append(Write(output.writer, _as(updates, output.columns), frontier))
+                told.append((output, updates))
             errors = consolidate(pa.concat_tables(wrong)) if len(wrong) > 1 else wrong[0]
-            outputs.append(view.errors)
-            writes.append(Write(view.errors.writer, _as(errors, view.errors.columns), frontier))
-        for output, writer in zip(outputs, self._storage.append(*writes), strict=True):
+            told.append((view.errors, errors))
+        return told
+
+    def _write(self, ticked: Ticked, frontier: Frontier[int]) -> None:
+        """Append the changes of all outputs, and those of the errors, together.
+
+        What there is to remember of the state rides along.
+        """
+        told = self._told(ticked)
+        writes = [
+            Write(output.writer, self._with_owed(output, changes), frontier)
+            for output, changes in told
+        ]
+        if self._is_noted:
+            moved = self._storage.append(*writes)
+        else:
+            noting = self._noting(self.dataflow.kept_after(ticked))
+            moved = riders.append(self._storage, writes, noting)
+        self._is_noted = True
+        self._owed.clear()
+        for (output, _), writer in zip(told, moved, strict=True):
             output.writer = writer
+
+    def _with_owed(self, output: Output, changes: pa.Table) -> pa.Table | None:
+        """The changes with what the output has lacked since its state was rebuilt."""
+        updates, owed = _as(changes, output.columns), self._owed.get(output.writer.id)
+        if owed is None:
+            return updates
+        return owed if updates is None else consolidate(pa.concat_tables([owed, updates]))
+
+    def _noting(self, kept: Mapping[str, Kept]) -> Plan[None]:
+        events = self._notes.events(_encoded(kept))
+
+        def plan(state: State) -> tuple[list[AnyEvent], None]:
+            del state
+            return events, None
+
+        return plan
 
     def release_inputs(self) -> None:
         """Let the inputs be compacted as far as the outputs are, and as they have been used."""
@@ -172,6 +302,11 @@ class Group:
             return self.dataflow.upper
         self._storage.drop_capability(reader)
         return since
+
+
+def _encoded(kept: Mapping[str, Kept]) -> dict[str, bytes]:
+    """What is remembered of the state of some views, as notes."""
+    return {state_key(owner): msgspec.msgpack.encode(each) for owner, each in kept.items()}
 
 
 def _as(changes: pa.Table, columns: pa.Schema) -> pa.Table | None:

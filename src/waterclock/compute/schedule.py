@@ -4,7 +4,11 @@ Groups of views advance in threads of their own, so that one that takes long doe
 back. Two groups that read the same and are equally far are put together, because one job for both
 costs little more than a job for one; planning the job takes a moment, in which both stand still. A
 group whose step fails, or takes long, is taken apart, and its views stay alone for a while: whoever
-is to blame then only keeps itself waiting. A step that failed is tried again after a rest.
+is to blame then only keeps itself waiting. A step that failed is tried again after a rest. If it
+failed because state was lost while the server runs, the view is opened anew, and so is its state.
+
+A view that goes away waits for the step it is in, which is short, but not for its first contents or
+for lost state: these are given up.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from typing import Protocol
 from waterclock.compute.arrangement.arrangement import Arrangement
 from waterclock.compute.maintained import Group, View
 from waterclock.model.ids import GlobalId
+from waterclock.persist.errors import Damaged
 
 _LOG = logging.getLogger(__name__)
 _THREADS = 4
@@ -34,19 +39,18 @@ _SLOW_S = 5.0
 _LARGEST_GROUP = 16
 
 
+_GIVE_UP_S = 0.2
+"""How often it is tried to stop what does not stop."""
+
+
 class Grouping(Protocol):
     """Makes a group: plans the job for some views that are all at `upper`.
 
-    Arrangements that are open already are taken over.
+    Their arrangements are open already, and are taken over.
     """
 
     def __call__(
-        self,
-        views: Sequence[View],
-        upper: int,
-        *,
-        begun: bool,
-        opened: Mapping[str, Arrangement] | None = None,
+        self, views: Sequence[View], upper: int, opened: Mapping[str, Arrangement]
     ) -> Group: ...
 
 
@@ -59,7 +63,6 @@ class Running:
         self.problem: str | None = None
         self.rest_until = 0.0
         self.released = -math.inf
-        self.is_paused = False
         self.alone_until = 0.0
         """Not to be put together with others before this time."""
 
@@ -72,52 +75,62 @@ class Schedule:
     """All groups of one server. Thread-safe."""
 
     def __init__(
-        self, grouping: Grouping, retire: Callable[[View], None], *, release_s: float
+        self,
+        grouping: Grouping,
+        retire: Callable[[View], None],
+        reopen: Callable[[View], Group],
+        *,
+        release_s: float,
     ) -> None:
-        """`retire` is told of a view that will never change again."""
+        """`retire` is told of a view that will never change again; `reopen` opens one anew."""
         self._grouping = grouping
         self._retire = retire
+        self._reopen = reopen
         self._release_s = release_s
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="waterclock-view")
         self._lock = threading.Lock()
+        self._removing = threading.Lock()
+        self._paused: set[GlobalId] = set()
+        """Views that are not to be stepped; nor are those that are grouped with them."""
+        self._is_closing = False
         self._running: dict[GlobalId, Running] = {}
         self._looked = time.monotonic()
 
-    def add(self, view: View, upper: int, *, begun: bool) -> Group:
+    def add(self, name: GlobalId, group: Group) -> None:
         """Let a view advance from now on, at first alone."""
-        group = self._grouping([view], upper, begun=begun)
         with self._lock:
-            self._running[view.name] = Running(group)
-        return group
+            self._running[name] = Running(group)
 
     def remove(self, name: GlobalId) -> View | None:
         """Step the view no more; those it was grouped with go on without it. None if unknown."""
-        with self._lock:
-            running = self._running.get(name)
-            is_ours = running is not None and running.is_paused
-        if not is_ours:
-            running = self._seized(name)
-        if running is None:
-            return None
-        with self._lock:
-            del self._running[name]
-        [view] = [each for each in running.group.views if each.name == name]
-        rest = [each for each in running.group.views if each is not view]
-        if rest:
-            self._replace([running], rest)
-        running.group.dataflow.close()
-        return view
+        with self._removing:
+            running = self._at_rest(name)
+            if running is None:
+                return None
+            [view] = [each for each in running.group.views if each.name == name]
+            rest = [each for each in running.group.views if each is not view]
+            if rest:
+                self._replace([running], rest)
+            with self._lock:
+                del self._running[name]
+                self._paused.discard(name)
+            running.group.dataflow.close()
+            return view
 
     def pause(self, name: GlobalId) -> None:
-        """Wait for the view's step, if there is one, and begin no other before `resume`."""
-        self._seized(name)
+        """Wait for the view's step, if there is one, and begin no other before `resume`.
+
+        The computation of first contents, or of lost state, is given up.
+        """
+        self._at_rest(name)
 
     def resume(self, name: GlobalId) -> None:
         """Step a view again that was paused."""
-        step = self._running[name].step
-        if step is not None and not step.done():
-            self._running[name].is_paused = False
-            step.set_result(False)
+        with self._lock:
+            self._paused.discard(name)
+            running = self._running.get(name)
+        if running is not None:
+            running.group.go_on()
 
     def of(self, name: GlobalId) -> Running:
         """The group that the view is in, and how it is doing."""
@@ -141,7 +154,7 @@ class Schedule:
         begun = []
         with self._lock:
             for running in self._distinct():
-                if running.is_idle and running.rest_until <= now:
+                if self._may_step(running) and running.rest_until <= now:
                     running.step = self._threads.submit(self._advance, running)
                     begun.append(running.step)
         done, _ = wait(begun, patience_s)
@@ -149,7 +162,15 @@ class Schedule:
         return any(step.result() for step in done)
 
     def close(self) -> None:
-        """Finish the steps that are going on, and begin no more."""
+        """Finish the steps that are going on, and begin no more.
+
+        First contents and lost state are not waited for: they are computed after the next start.
+        """
+        with self._lock:
+            self._is_closing = True
+            rest = self._distinct()
+        for running in rest:
+            self._await_step(running)
         self._threads.shutdown()
         for running in self._distinct():
             running.group.dataflow.close()
@@ -175,39 +196,78 @@ class Schedule:
                 [view] = group.views
                 self._retire(view)
         except Exception as error:
+            if self._is_leaving(running):
+                return False
             _LOG.exception("a step of %s failed", ", ".join(str(v.name) for v in group.views))
             running.problem = str(error)
             running.rest_until = time.monotonic() + _RETRY_S
             if len(group.views) > 1:
                 self._part(running)
+            else:
+                self._recover(running)
             return False
         running.problem = None
         if len(group.views) > 1 and now - began > _SLOW_S:
             self._part(running)
         return got_on
 
+    def _recover(self, running: Running) -> None:
+        """Open a view anew, if that its state is gone may be why its step has failed."""
+        group = running.group
+        try:
+            group.dataflow.check_state()
+        except Damaged:
+            pass
+        else:
+            return
+        try:
+            fresh = self._reopen(group.views[0])
+        except Exception:
+            _LOG.exception("view %s could not be opened anew", group.views[0].name)
+            return
+        with self._lock:
+            for name, other in self._running.items():
+                if other is running:
+                    self._running[name] = Running(fresh)
+        group.dataflow.close()
+
     # Groups
 
-    def _seized(self, name: GlobalId) -> Running | None:
+    def _is_leaving(self, running: Running) -> bool:
+        """Whether the group is to come to rest."""
+        return self._is_closing or any(v.name in self._paused for v in running.group.views)
+
+    def _may_step(self, running: Running) -> bool:
+        return running.is_idle and not self._is_leaving(running)
+
+    def _at_rest(self, name: GlobalId) -> Running | None:
         """The view's group once nobody steps it, and so that nobody will any more."""
         while True:
             with self._lock:
+                self._paused.add(name)
                 running = self._running.get(name)
                 if running is None:
+                    self._paused.discard(name)
                     return None
-                if running.step is None or running.step.done():
-                    running.step = Future()
-                    running.is_paused = True
+                if running.is_idle:
                     return running
-                step = running.step
-            wait([step])
+            self._await_step(running)
+
+    def _await_step(self, running: Running) -> None:
+        """Wait until the step is over that is going on, if there is one."""
+        step = running.step
+        while step is not None and not step.done():
+            if running.group.dataflow.has_begun:
+                wait([step])
+            else:  # again and again, since a job that is not there yet can not be stopped
+                running.group.stop()
+                wait([step], _GIVE_UP_S)
 
     def _replace(self, old: Sequence[Running], views: Sequence[View]) -> Running:
         """Put views of some groups, all equally far and at rest, into a new group of their own."""
         upper = old[0].group.upper
         opened = {n: a for each in old for n, a in each.group.dataflow.arrangements.items()}
-        begun = old[0].group.dataflow.has_begun
-        group = self._grouping(views, upper, begun=begun, opened=opened)
+        group = self._grouping(views, upper, opened)
         group.since = min(each.group.since for each in old)
         running = Running(group)
         with self._lock:
@@ -230,7 +290,8 @@ class Schedule:
         self._looked = now
         step: Future[bool] = Future()
         with self._lock:
-            pair = _matching([each for each in self._distinct() if _may_join(each, now)])
+            able = [each for each in self._distinct() if self._may_step(each)]
+            pair = _matching([each for each in able if _may_join(each, now)])
             if pair is None:
                 return
             pair[0].step = pair[1].step = step
@@ -250,11 +311,11 @@ class Schedule:
 
 def _may_join(running: Running, now: float) -> bool:
     return (
-        running.is_idle
-        and running.problem is None
+        running.problem is None
         and running.alone_until <= now
         and running.group.dataflow.has_begun
         and not running.group.is_finished
+        and not running.group.is_owing
     )
 
 

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from waterclock.compute.errors import ReadCancelled
 from waterclock.compute.kernels.codes import numbers
+from waterclock.model.ids import GlobalId
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.persist.consolidate import consolidate
 from waterclock.persist.rows import DIFF, TIME
@@ -56,11 +57,49 @@ def contents_at(
         subscription.close()
 
 
+def stored_at(
+    storage: Storage, collection: GlobalId, time: int, columns: pa.Schema
+) -> pa.Table | None:
+    """The updates, all moved to the time, that make up what is stored of a collection then.
+
+    None if the time can not be read any more. `columns` are those of the updates; the time must be
+    complete.
+    """
+    reader, _ = storage.acquire_capabilities(collection, write=False)
+    since = reader.frontier.only()
+    if since is None:
+        return None
+    try:
+        if since > time:
+            return None
+        subscription = storage.subscribe_at(reader, as_of=EPOCH_MILLIS.frontier(time))
+        found = [columns.empty_table()]
+        try:
+            while isinstance(message := next(subscription), Updates):
+                table = pa.Table.from_batches([message.batch])
+                found.append(table.filter(pc.less_equal(table[TIME], time)).cast(columns))
+        finally:
+            subscription.close()
+        return consolidate(pa.concat_tables(found), since=time)
+    finally:
+        storage.drop_capability(reader)
+
+
+def lacking(stored: pa.Table, computed: pa.Table | None, time: int) -> pa.Table:
+    """What has to happen at a time for stored updates to become the computed ones."""
+    place = stored.schema.get_field_index(DIFF)
+    gone = stored.set_column(place, stored.schema.field(place), pc.negate(stored[DIFF]))
+    parts = [gone] if computed is None else [gone, computed.cast(stored.schema)]
+    return consolidate(pa.concat_tables(parts), since=time)
+
+
 def rows_of(updates: pa.Table, time: int) -> pa.Table:
     """The rows that updates up to a time leave."""
-    net = consolidate(updates, since=time)
-    diffs = numbers(net, DIFF)
-    rows = net.drop_columns([TIME, DIFF])
+    diffs = numbers(updates, DIFF)
+    if not (diffs > 0).all():  # else nothing can cancel
+        updates = consolidate(updates, since=time)
+        diffs = numbers(updates, DIFF)
+    rows = updates.drop_columns([TIME, DIFF])
     if (diffs == 1).all():
         return rows
     return rows.take(pa.array(np.repeat(np.arange(len(diffs)), np.maximum(diffs, 0))))

@@ -3,14 +3,13 @@
 There is one owner for each folder, and its knowledge is the upper that its commits have reached. A
 step of the operator goes like this. Tasks read through a `trace`, or through its covers in another
 process, and each writes a run for the step's times and its own range of hashes. Then the owner
-commits the step, outside of here, and calls `advance` with the covers that were written. Since the
-runs are durable before the commit, a run is missing after it only if the disk lost it: a gap means
-that nothing happened.
+commits the step, outside of here, and calls `advance` with the covers that were written. A step
+that wrote nothing leaves the `extent` as it is; the next run then begins where the last one ended.
 
 A crash before the commit leaves runs beyond the committed upper, and opening removes them. A step
 that failed without a crash is tried again with the same times and partitions, so that it writes
 the same names; or `clear_uncommitted` removes what it wrote, once none of its tasks is running.
-An owner whose commits remember the covers opens with `Trace.open` and knows of every lost file.
+An owner whose commits remember the extent gives it to `open`, and so learns of every lost file.
 
 Merging replaces runs by one with the same contents from since on. Runs that were replaced are
 removed when no trace that has them is open any more. The count is this process's own: others that
@@ -24,54 +23,85 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from waterclock.compute.arrangement import files
-from waterclock.compute.arrangement.cover import EVERY_HASH, Cover, live
+from waterclock.compute.arrangement.cover import EVERY_HASH, Cover, Extent, live
 from waterclock.compute.arrangement.layout import Layout
 from waterclock.compute.arrangement.merging import merge, mergeable
 from waterclock.compute.arrangement.run import Run
 from waterclock.compute.arrangement.trace import Trace
 from waterclock.compute.arrangement.writing import PIECE_ROWS
+from waterclock.persist.errors import Damaged
 
 
 class Arrangement:
     """The runs of one folder, up to `upper`. Safe for use by many threads."""
 
-    def __init__(self, folder: Path, layout: Layout, upper: int, runs: Iterable[Run]) -> None:
+    def __init__(
+        self, folder: Path, layout: Layout, upper: int, extent: Extent, runs: Iterable[Run]
+    ) -> None:
         self.folder = folder
         self.layout = layout
         self._upper = upper
+        self._extent = extent
         self._runs = {run.cover: run for run in runs}
         self._users: Counter[Cover] = Counter()
         self._replaced: set[Cover] = set()
         self._merging = False
         self._lock = threading.Lock()
+        self._advanced = threading.Condition(self._lock)
 
     @staticmethod
-    def open(folder: Path, layout: Layout, upper: int) -> Arrangement:
+    def open(folder: Path, layout: Layout, upper: int, extent: Extent | None = None) -> Arrangement:
         """The arrangement as of a committed upper; empty if the folder is new, and then it is made.
 
         Removes runs beyond the upper, runs that were merged into others, and what crashed writers
         left; so nobody may be writing. `Damaged` if runs overlap or do not fit their names or the
-        layout. Reads the names and ends of the files, not their rows.
+        layout, or are not just those that make up the extent; then nothing was removed. Without an
+        extent all runs are taken as they are. Reads the names and ends of the files, not their
+        rows.
         """
         files.make_folder(folder)
         files.remove_unfinished(folder)
         found = files.listed(folder)
-        covers = live(cover for cover in found if cover.upper <= upper)
+        end = upper if extent is None else extent.tip
+        assert end <= upper, f"runs up to {end} can not be committed at {upper}"
+        covers = live(cover for cover in found if cover.upper <= end)
+        known = _reach(covers, upper) if extent is None else extent
+        if extent is not None and not extent.is_covered_by(covers):
+            raise _incomplete(folder, extent)
         runs = [Run.open(folder, layout, cover) for cover in covers]
         gone = set(found).difference(covers)
         if gone:
             files.remove(folder, gone, sync=True)
-        return Arrangement(folder, layout, upper, runs)
+        return Arrangement(folder, layout, upper, known, runs)
+
+    @staticmethod
+    def new(folder: Path, layout: Layout, upper: int) -> Arrangement:
+        """An empty arrangement, whatever was in the folder before."""
+        files.make_folder(folder)
+        files.remove_unfinished(folder)
+        files.remove(folder, files.listed(folder), sync=True)
+        return Arrangement(folder, layout, upper, Extent(upper, upper), ())
 
     @property
     def upper(self) -> int:
         """The times from here on are not in the arrangement yet."""
         return self._upper
+
+    @property
+    def extent(self) -> Extent:
+        """The times that the runs cover."""
+        return self._extent
+
+    def check(self) -> None:
+        """Look at the files again; `Damaged` if one is gone, or does not end as it should."""
+        with self.trace() as trace:
+            for cover in trace.covers:
+                Run.open(self.folder, self.layout, cover)
 
     @property
     def rows(self) -> int:
@@ -90,18 +120,31 @@ class Arrangement:
     def advance(self, upper: int, written: Iterable[Cover] = ()) -> None:
         """The step up to `upper` is committed, and these are the runs it wrote.
 
-        They lie between the old upper and the new one and do not overlap. `Damaged` if one is
+        They lie between the old extent and the new upper and do not overlap. `Damaged` if one is
         missing or broken, and then the arrangement is as it was.
         """
         covers = live(written)
+        tip = self._extent.tip
         assert upper >= self._upper, f"upper can not go back from {self._upper} to {upper}"
         for cover in covers:
-            inside = self._upper <= cover.lower and cover.upper <= upper
-            assert inside, f"run {cover.name} is not between {self._upper} and {upper}"
+            inside = tip <= cover.lower and cover.upper <= upper
+            assert inside, f"run {cover.name} is not between {tip} and {upper}"
         runs = [Run.open(self.folder, self.layout, cover) for cover in covers]
         with self._lock:
             self._runs.update({run.cover: run for run in runs})
             self._upper = upper
+            self._extent = self.extent_with(covers)
+            self._advanced.notify_all()
+
+    def wait_beyond(self, time: int, patience_s: float) -> bool:
+        """Wait until the upper is beyond a time; False if it is not so within the patience."""
+        with self._lock:
+            return self._advanced.wait_for(lambda: self._upper > time, patience_s)
+
+    def extent_with(self, covers: Iterable[Cover]) -> Extent:
+        """What the extent will be when these runs are there too."""
+        tip = max((cover.upper for cover in covers), default=self._extent.tip)
+        return Extent(self._extent.start, tip)
 
     def clear_uncommitted(self) -> None:
         """Remove what a failed step wrote. None of its tasks may be running any more."""
@@ -157,3 +200,17 @@ class Arrangement:
         unused = {cover for cover in self._replaced if not self._users[cover]}
         self._replaced -= unused
         files.remove(self.folder, unused)
+
+
+def _reach(covers: Sequence[Cover], upper: int) -> Extent:
+    """From where to where some covers reach; if there are none, nothing up to `upper`."""
+    if not covers:
+        return Extent(upper, upper)
+    return Extent(min(c.lower for c in covers), max(c.upper for c in covers))
+
+
+def _incomplete(folder: Path, extent: Extent) -> Damaged:
+    return Damaged(
+        f'state of an operator is damaged: runs of "{folder.name}" are missing',
+        detail=f"The files do not cover all times from {extent.start} up to {extent.tip}.",
+    )

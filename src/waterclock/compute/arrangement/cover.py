@@ -1,9 +1,10 @@
 """What a run covers: a range of hashes times a range of times. This is also its name.
 
 A run with the cover (hashes, lower, upper) holds everything the operator's input did at times in
-[lower, upper) for keys whose hash is in the range. A step in which nothing happened there has no
-run. So a gap between covers means that nothing happened, and an arrangement is told apart from one
-that lost a file only by whoever remembers the names.
+[lower, upper) for keys whose hash is in the range. A step in which nothing happened has no run, and
+the next run that is written begins where the last one ended. So the runs of an arrangement lie side
+by side without a gap, and whoever remembers from where to where they reach, their `Extent`, can
+tell an arrangement apart from one that has lost a file.
 
 Invariant: the covers of an arrangement's live runs do not overlap. A merge writes one run whose
 cover is the hull of those it replaces and overlaps no other, so whatever lies within a larger cover
@@ -99,6 +100,29 @@ class Cover:
     def overlaps(self, other: Cover) -> bool:
         times = self.lower < other.upper and other.lower < self.upper
         return times and self.hashes.overlaps(other.hashes)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The times that an arrangement's runs cover, for every hash: from `start` up to `tip`.
+
+    Before `start` and from `tip` on there was nothing to write down.
+    """
+
+    start: int
+    tip: int
+
+    def is_covered_by(self, covers: Iterable[Cover]) -> bool:
+        """Whether these covers, which do not overlap, are all of it and nothing else.
+
+        Areas add up exactly, since none lies on another: one that is missing leaves too little.
+        """
+        area = 0
+        for cover in covers:
+            if cover.lower < self.start or cover.upper > self.tip:
+                return False
+            area += (cover.upper - cover.lower) * (cover.hashes.high - cover.hashes.low)
+        return area == (self.tip - self.start) * HASHES
 
 
 def hull(covers: Iterable[Cover]) -> Cover:

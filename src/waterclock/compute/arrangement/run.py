@@ -6,10 +6,11 @@ and joining the batches' hashes into one array would mean reading them all. A ha
 one batch into the next, as the rows of a very frequent key do.
 
 The last batch has no rows. Its metadata is the run's summary: where the batches begin, their first
-and last hashes, and a checksum of all bytes before it. Opening reads only that and Arrow's footer,
-so its cost does not follow the size of the run, and a lookup opens only batches that can have an
-answer. A summary that is missing, or does not fit the name or the layout, is damage found on
-opening; damage in the rows is found by `verify`, which reads them.
+and last hashes, and a checksum of all bytes before it, all of it with a checksum of its own.
+Opening reads only that and Arrow's footer, so its cost does not follow the size of the run, and a
+lookup opens only batches that can have an answer. A summary that is missing or damaged, or does not
+fit the name, the size or the layout, is found on opening; damage in the rows is found by `verify`,
+which reads them.
 
 The file is mapped as long as the run, or any batch that came from it, is alive, and stays readable
 when its name is removed or given to another file: that is how Linux treats open files. A disk that
@@ -38,9 +39,11 @@ from waterclock.persist.hashing import Hashes
 
 Places = npt.NDArray[np.int64]
 
-FORMAT = 1
+FORMAT = 2
 SUMMARY = b"waterclock.run"
 _READ_BYTES = 2**22
+_CHECK = 8
+"""The digits of a summary's checksum, which come first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +60,17 @@ class Summary:
     format: int = FORMAT
 
     def encoded(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
+        text = json.dumps(asdict(self)).encode()
+        return b"%08x" % zlib.crc32(text) + text
 
     @staticmethod
     def decoded(data: bytes) -> Summary:
         """Raises `ValueError`, `TypeError` or `KeyError` where the data is no summary."""
-        values = json.loads(data)
+        values = json.loads(data[_CHECK:])
         if values["format"] > FORMAT:
             raise FormatTooNew("state of an operator was written by a newer version")
+        if int(data[:_CHECK], 16) != zlib.crc32(data[_CHECK:]):
+            raise ValueError("its checksum is wrong")
         for name in ("starts", "firsts", "lasts"):
             values[name] = tuple(values[name])
         return Summary(**values)
@@ -104,6 +110,8 @@ class Run:
             raise _damaged(cover, "The file does not end as a run does.") from error
         if summary.name != cover.name or len(summary.starts) != reader.num_record_batches:
             raise _damaged(cover, "The file belongs to another run.")
+        if summary.size > source.size():
+            raise _damaged(cover, "The file is shorter than it was.")
         if not reader.schema.equals(layout.schema):
             raise _damaged(cover, "Its columns are not those of the operator.")
         return Run(cover, layout, source, summary)

@@ -44,8 +44,11 @@ def write_run(
     *,
     since: int | None = None,
     piece_rows: int = PIECE_ROWS,
+    always: bool = False,
 ) -> Run | None:
     """Write everything that happened in the cover, as a run; None if nothing did.
+
+    With `always` a run without rows is written then, since others were written beside it.
 
     `updates` has the layout's columns, with or without the hash (see `Layout.arranged`), in any
     order of rows, all of them inside the cover. They are consolidated, with times below `since`
@@ -53,14 +56,14 @@ def write_run(
     there, or it is as it was.
     """
     updates = layout.arranged(updates)
-    if updates.num_rows == 0:
+    if updates.num_rows == 0 and not always:
         return None
     _check_times(updates, cover)
-    limit = rows_for(updates.nbytes, updates.num_rows, piece_rows)
+    limit = rows_for(updates.nbytes, max(1, updates.num_rows), piece_rows)
     with RunWriter(folder, layout, cover, since, limit) as writer:
         for piece in _sorted_pieces(updates, layout, limit):
             writer.write(piece)
-        return None if writer.is_empty else writer.finish()
+        return None if writer.is_empty and not always else writer.finish()
 
 
 def rows_for(size: int, rows: int, most: int) -> int:
@@ -163,6 +166,8 @@ class RunWriter:
 
 
 def _check_times(updates: pa.Table, cover: Cover) -> None:
+    if not updates.num_rows:
+        return
     times = pc.min_max(updates[TIME]).as_py()
     assert times["min"] is not None, "updates need times"
     assert cover.lower <= times["min"] <= times["max"] < cover.upper, (

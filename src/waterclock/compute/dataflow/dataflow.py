@@ -4,6 +4,10 @@ A step has two halves. `compute` runs the job over a window of times and writes 
 runs; the caller makes the outputs durable; `commit` then counts the runs in. If the process dies in
 between, the dataflow is opened again at the upper that was made durable, what lies beyond it is
 removed, and the step is computed again with the same result.
+
+With the outputs the caller makes durable what `kept_after` says of the state. Without that, or if
+the state is not just what it says, a dataflow can not be opened where it was: it begins anew, from
+the inputs' contents.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -20,15 +25,18 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from waterclock.compute.arrangement.arrangement import Arrangement
-from waterclock.compute.arrangement.cover import Cover
+from waterclock.compute.arrangement.cover import Cover, Extent, partitions
+from waterclock.compute.arrangement.writing import write_run
 from waterclock.compute.catalyst.trees import Builder
 from waterclock.compute.dataflow.job import Job, Ticked
+from waterclock.compute.dataflow.kept import Kept, fingerprint, kept
 from waterclock.compute.dataflow.program import Program
-from waterclock.compute.dataflow.tick import Tick
+from waterclock.compute.dataflow.tick import Arranged, Tick
 from waterclock.compute.kernels.step import Window
 from waterclock.compute.kernels.temporal import DUE, NEVER, waiting
 from waterclock.compute.plan.nodes import Arrange
 from waterclock.model.ids import GlobalId
+from waterclock.persist.errors import Damaged
 
 WIDE_ROWS = 200_000
 """From so many changed rows on, the work is spread over many tasks."""
@@ -45,14 +53,15 @@ class Dataflow:
         folder: Path,
         *,
         upper: int = 0,
-        begun: bool = False,
+        kept: Mapping[str, Kept] | None = None,
         opened: Mapping[str, Arrangement] | None = None,
         wide_rows: int = WIDE_ROWS,
     ) -> None:
-        """Open the dataflow as of `upper`; `begun` says whether a step was ever committed.
+        """A new dataflow that begins at `upper`; or one as of `upper`, with the state it had.
 
-        `folder` may be shared with other dataflows whose owners have other names. Arrangements that
-        somebody has `opened`, and left as of `upper`, are taken over.
+        `kept` is what was remembered of that, for each owner: `Damaged` if the state is not that,
+        or is of other plans. Or it is open already, and was left as of `upper`. `folder` may be
+        shared with other dataflows whose owners have other names.
         """
         self._inbox = folder / f"inbox-{uuid.uuid4().hex}"
         self._wide_rows = wide_rows
@@ -63,13 +72,41 @@ class Dataflow:
         )
         self._wide: Job | None = None
         self._upper = upper
-        self._begun = begun
-        known = opened or {}
-        self.arrangements = {
-            name: known.get(name) or Arrangement.open(self._job.state / name, layout, upper)
+        self._begun = kept is not None or opened is not None
+        self._fingerprints = {
+            owner: fingerprint(program.plans_of(owner), f"Spark {spark.version}")
+            for owner in program.owners
+        }
+        self.arrangements: Mapping[str, Arrangement]
+        """All that the program keeps, by name."""
+        if opened is not None:
+            self.arrangements = {name: opened[name] for name in self._job.layouts}
+        elif kept is not None:
+            self.arrangements = self._reopened(kept)
+        else:
+            self.arrangements = {
+                name: Arrangement.new(self._job.state / name, layout, upper)
+                for name, layout in self._job.layouts.items()
+            }
+
+    def _reopened(self, known: Mapping[str, Kept]) -> dict[str, Arrangement]:
+        """The arrangements as they were left."""
+        extents: dict[str, tuple[int, int]] = {}
+        for owner, own in self._fingerprints.items():
+            before = known.get(owner)
+            if before is None:
+                raise Damaged(f"nothing is known of the state of {owner}")
+            if before.fingerprint != own:
+                raise Damaged(f"the state of {owner} was made by another plan or version")
+            extents |= before.extents
+        if extents.keys() != self._job.layouts.keys():
+            raise Damaged("the state is that of other operators")
+        return {
+            name: Arrangement.open(
+                self._job.state / name, layout, self._upper, Extent(*extents[name])
+            )
             for name, layout in self._job.layouts.items()
         }
-        """All that the program keeps, by name."""
 
     @property
     def upper(self) -> int:
@@ -120,14 +157,69 @@ class Dataflow:
                 name: stack.enter_context(arrangement.trace())
                 for name, arrangement in self.arrangements.items()
             }
-            runs = {name: tuple(c.name for c in trace.covers) for name, trace in traces.items()}
-            tick = Tick(self._upper, upper, not self._begun, runs)
+            state = {
+                name: Arranged(
+                    self.arrangements[name].extent.tip, tuple(c.name for c in trace.covers)
+                )
+                for name, trace in traces.items()
+            }
+            tick = Tick(self._upper, upper, not self._begun, state)
             try:
-                return self._fitting_job(deltas).run(tick, deltas)
+                ticked = self._fitting_job(deltas).run(tick, deltas)
+                return replace(ticked, runs=self._without_gaps(upper, ticked))
             except BaseException:
                 for arrangement in self.arrangements.values():
                     arrangement.clear_uncommitted()
                 raise
+
+    def _without_gaps(self, upper: int, ticked: Ticked) -> dict[str, tuple[str, ...]]:
+        """The runs that a step wrote, with empty ones for the tasks that had nothing to write.
+
+        A task whose part of the rows is empty may not even be run.
+        """
+        runs = dict(ticked.runs)
+        for name, arrangement in self.arrangements.items():
+            covers = _covers(ticked, name)
+            step = Extent(arrangement.extent.tip, upper)
+            if covers and not step.is_covered_by(covers):
+                for hashes in partitions(self._tasks):
+                    cover = Cover(step.start, step.tip, hashes)
+                    if cover not in covers:
+                        nothing = arrangement.layout.empty()
+                        write_run(
+                            arrangement.folder, arrangement.layout, cover, nothing, always=True
+                        )
+                        covers.append(cover)
+                assert step.is_covered_by(covers), f"a step left gaps in {name}: {covers}"
+                runs[name] = tuple(cover.name for cover in covers)
+        return runs
+
+    def kept_after(self, ticked: Ticked | None = None) -> dict[str, Kept]:
+        """What to remember of the state of each owner, once a step is committed."""
+        extents = {
+            name: arrangement.extent_with([] if ticked is None else _covers(ticked, name))
+            for name, arrangement in self.arrangements.items()
+        }
+        return {
+            owner: kept(own, {n: e for n, e in extents.items() if n.startswith(f"{owner}_op")})
+            for owner, own in self._fingerprints.items()
+        }
+
+    def check_state(self) -> None:
+        """`Damaged` if files of the state are gone or broken. Reads the end of each."""
+        for arrangement in self.arrangements.values():
+            arrangement.check()
+
+    def cancel(self) -> None:
+        """Stop the job that is running, if any; its step then raises."""
+        for job in (self._job, self._wide):
+            if job is not None:
+                job.cancel()
+
+    def tasks(self) -> tuple[int, int]:
+        """How many tasks of the step that is going on are done, and of how many."""
+        counts = [job.tasks() for job in (self._job, self._wide) if job is not None]
+        return sum(done for done, _ in counts), sum(of for _, of in counts)
 
     def _fitting_job(self, deltas: Mapping[GlobalId, pa.Table]) -> Job:
         """The job for changes of that size: in one task, or spread over many."""
@@ -140,8 +232,7 @@ class Dataflow:
     def commit(self, upper: int, ticked: Ticked) -> None:
         """The outputs of the step up to `upper` are durable: let its state count."""
         for name, arrangement in self.arrangements.items():
-            covers = [cover for run in ticked.runs.get(name, ()) if (cover := Cover.try_parse(run))]
-            arrangement.advance(upper, covers)
+            arrangement.advance(upper, _covers(ticked, name))
         self._upper = upper
         self._begun = True
 
@@ -165,3 +256,8 @@ class Dataflow:
             if DUE in arrangement.layout.row_names:
                 with arrangement.trace() as trace:
                     yield waiting(trace, window)
+
+
+def _covers(ticked: Ticked, name: str) -> list[Cover]:
+    """What the runs cover that a step wrote for an arrangement."""
+    return [cover for run in ticked.runs.get(name, ()) if (cover := Cover.try_parse(run))]

@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from waterclock.compute import faults
 from waterclock.compute.catalyst.trees import Builder, Expression
+from waterclock.compute.faults import Reason
 from waterclock.compute.kernels.errors import ERROR_SCHEMA
 
 _NEVER_FAIL = frozenset(
@@ -87,11 +89,14 @@ _NEVER_FAIL = frozenset(
         "Year",
     }
 )
+_CHOICES = frozenset({"CaseWhen", "If"})
 _DIVISIONS = frozenset({"Divide", "IntegralDivide", "Remainder", "Pmod"})
 _SUMS = frozenset(
     {"Add", "Subtract", "Multiply", "UnaryMinus", "Abs", "CheckOverflow", "CheckOverflowInSum"}
 )
-_SQL_NAMES = {"byte": "smallint", "short": "smallint", "long": "bigint", "double": "double"}
+_SQL_NAMES = {"byte": "smallint", "short": "smallint", "integer": "int", "long": "bigint"}
+_RAISE = "RaiseError"
+_UNKNOWN = Reason("22000", "a value could not be computed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ class Part:
     @property
     def is_of_the_row(self) -> bool:
         """Whether it depends on the row alone, not on an element of an array in it."""
-        return all(node.kind != "NamedLambdaVariable" for node in self.computed.walk())
+        return _is_of_the_row(self.computed)
 
 
 class Failures:
@@ -116,6 +121,8 @@ class Failures:
     def fallible(self, expression: Expression) -> list[Expression]:
         """Its parts that may raise, the inner ones before those around them."""
         found = [part for child in expression.children for part in self.fallible(child)]
+        if expression.kind in _CHOICES and _raises(expression):
+            return [*found, expression]
         return found if self._never_fails(expression) else [*found, expression]
 
     def guarded(
@@ -140,13 +147,43 @@ class Failures:
 
     def _reason(self, parts: Sequence[Part]) -> Expression:
         build = self._builder
-        reason = build.text(f"22000 a value could not be computed: {parts[-1].original.sql}")
-        for part in reversed(parts):
-            if part.is_of_the_row:
-                tried = build.call("TryEval", build.struct({"x": part.computed}))
-                told = build.text(_told(part.original))
-                reason = build.call("If", build.call("IsNull", tried), told, reason)
-        return reason
+        raising = [part.computed for part in parts if part.original.kind == _RAISE]
+        reason = build.text(f"{_UNKNOWN.sqlstate} {_UNKNOWN.message}")
+        if len(raising) == 1 and _is_of_the_row(raising[0]):
+            reason = build.first_of([build.call("TryEval", self._said(raising[0])), reason])
+        known = [part for part in parts if part.is_of_the_row]
+        for part in reversed(known):
+            # What is raised is told by the choice that raises it.
+            if part.original.kind == _RAISE or part.original.kind in _CHOICES:
+                continue
+            tried = build.call("TryEval", build.struct({"x": part.computed}))
+            told = build.text(_told(part.original))
+            reason = build.call("If", build.call("IsNull", tried), told, reason)
+        # A choice knows what it raises for the row; the others are tried whether reached or not.
+        chosen = [part for part in known if part.original.kind in _CHOICES]
+        said = [build.call("TryEval", self._said(part.computed)) for part in chosen]
+        return build.first_of([*said, reason]) if said else reason
+
+    def _said(self, value: Expression) -> Expression:
+        """The text that a choice raises for the row; null if it chooses something else."""
+        build = self._builder
+        if value.kind == _RAISE:
+            [_, parameters] = value.children
+            return parameters.children[-1]
+        if value.kind == "Cast":
+            return self._said(value.children[0])
+        if value.kind == "If":
+            condition, one, other = value.children
+            return build.call("If", condition, self._said(one), self._said(other))
+        if value.kind != "CaseWhen":
+            return build.literal(None, '"string"')
+        said = build.literal(None, '"string"')
+        children = value.children
+        if len(children) % 2:
+            said = self._said(children[-1])
+        for condition, chosen in reversed(list(zip(children[::2], children[1::2], strict=False))):
+            said = build.call("If", condition, self._said(chosen), said)
+        return said
 
     def _never_fails(self, expression: Expression) -> bool:
         if expression.kind == "Cast":
@@ -156,19 +193,38 @@ class Failures:
         return expression.kind in _SUMS and _type_name(expression) in ("float", "double")
 
 
+def _is_of_the_row(expression: Expression) -> bool:
+    return all(node.kind != "NamedLambdaVariable" for node in expression.walk())
+
+
+def _raises(value: Expression) -> bool:
+    """Whether one of the values that it chooses from is an error that our own SQL raises."""
+    if value.kind == "Cast":
+        return _raises(value.children[0])
+    if value.kind not in _CHOICES:
+        return value.kind == _RAISE
+    return any(_raises(child) for child in value.children)
+
+
 def _told(part: Expression) -> str:
     """What went wrong if exactly this part failed: its SQLSTATE, then the message."""
+    found = _reason(part)
+    return f"{found.sqlstate} {found.message}"
+
+
+def _reason(part: Expression) -> Reason:
     if part.kind in _DIVISIONS:
-        return f"22012 division by zero in {part.sql}"
+        return faults.DIVISION_BY_ZERO
     if part.kind in _SUMS:
-        return f"22003 {_type_name(part)} out of range in {part.sql}"
+        return faults.out_of_range(_type_name(part))
     if part.kind == "Cast":
         from_text = part.children[0].type_json == '"string"'
-        code = "22P02" if from_text else "22003"
-        return f"{code} invalid value for type {_type_name(part)} in {part.sql}"
-    return f"22000 a value could not be computed: {part.sql}"
+        name = _type_name(part)
+        return faults.unreadable(name) if from_text else faults.out_of_range(name)
+    return _UNKNOWN
 
 
 def _type_name(expression: Expression) -> str:
+    """The type as SQL has it."""
     name = expression.type_json.strip('"')
-    return _SQL_NAMES.get(name, name)
+    return _SQL_NAMES.get(name, name).upper()

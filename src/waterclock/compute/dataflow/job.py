@@ -30,6 +30,7 @@ from pyspark.sql.types import (
 from waterclock.compute.arrangement.layout import Layout
 from waterclock.compute.catalyst.trees import Builder, Expression, Logical
 from waterclock.compute.catalyst.types import arrow_schema, column_name, update_struct
+from waterclock.compute.dataflow.attempt import Attempt
 from waterclock.compute.dataflow.columns import BranchColumns
 from waterclock.compute.dataflow.operators import operator_of
 from waterclock.compute.dataflow.program import Base, Branch, Operator, Program, Stateful, Sum
@@ -46,7 +47,7 @@ from waterclock.compute.dataflow.stage import (
     Stage,
 )
 from waterclock.compute.dataflow.stream import ERRORS, PARTITION, SOURCE, unpacked
-from waterclock.compute.dataflow.tick import Inbox, Tick
+from waterclock.compute.dataflow.tick import Tick
 from waterclock.compute.kernels.linear import negate, union
 from waterclock.compute.kernels.versions import BEGIN, END, FIRST, VERSION
 from waterclock.compute.plan.nodes import Arrange, Constant, Get, Regroup
@@ -110,7 +111,8 @@ class Job:
         self._program = program
         self._columns = BranchColumns(builder)
         self._regrouping = Regrouping(builder, parts)
-        self._inbox = Inbox(inbox)
+        self._inbox = inbox
+        self._attempt: Attempt | None = None
         self._state = state
         self._names: dict[Branch, str] = {}
         self._shapes: dict[str, Shape] = {}
@@ -149,8 +151,12 @@ class Job:
         if tick.first:
             for name, rows in self._constants.items():
                 given[name] = _stamped(rows, tick.lower)
-        self._inbox.put(tick, given)
-        tables = unpacked(self._frame.toArrow().to_batches(), self._result)
+        self._attempt = Attempt(self._spark.sparkContext, self._inbox, self._parts)
+        try:
+            collected = self._attempt.run(tick, given, self._executable().toArrow)
+        finally:
+            self._attempt = None
+        tables = unpacked(collected.to_batches(), self._result)
         runs: dict[str, list[str]] = {}
         for note in tables[WRITTEN].to_pylist():
             runs.setdefault(note["arrangement"], []).append(note["run"])
@@ -159,6 +165,27 @@ class Job:
             self._errors(tables[ERRORS]),
             {name: tuple(written) for name, written in runs.items()},
         )
+
+    def _executable(self) -> DataFrame:
+        """The job, to be run once.
+
+        A plan that was run keeps the files of its shuffles, and Spark would read them again the
+        next time instead of what is new. So a job that has shuffles is planned for each run.
+        """
+        if self._parts == 1:
+            return self._frame
+        return self._frame_of(self._frame._jdf.queryExecution().analyzed())
+
+    def cancel(self) -> None:
+        """Stop the run that is going on, which then raises."""
+        attempt = self._attempt
+        if attempt is not None:
+            attempt.cancel()
+
+    def tasks(self) -> tuple[int, int]:
+        """How many tasks of the run that is going on are done, and of how many."""
+        attempt = self._attempt
+        return (0, 0) if attempt is None else attempt.tasks()
 
     def _errors(self, errors: pa.Table) -> tuple[pa.Table, ...]:
         """The errors of each output."""
@@ -210,9 +237,7 @@ class Job:
         sources = self._source_columns()
         frame = self._staged(
             self._tasks(),
-            Source(
-                self._inbox.folder, {n: arrow_schema(s) for n, s in sources.items()}, self._parts
-            ),
+            Source(self._inbox, {n: arrow_schema(s) for n, s in sources.items()}, self._parts),
             {**sources, **_REPORT_STRUCTS},
         )
         for level in range(self._program.levels + 1):
@@ -278,9 +303,7 @@ class Job:
             else:
                 self._shapes.pop(name, None)
         outgoing = {name: arrow_schema(struct) for name, struct in leaving.items()}
-        stage = Stage(
-            self._inbox.folder, self._state, tuple(steps), incoming, outgoing, self._parts
-        )
+        stage = Stage(self._inbox, self._state, tuple(steps), incoming, outgoing, self._parts)
         return self._staged(frame, stage, leaving)
 
     def _routed(

@@ -115,6 +115,15 @@ class Program:
         self.outputs.append(output)
         return output
 
+    def plans_of(self, owner: str) -> list[Node]:
+        """The plans that were added for an owner."""
+        return [plan for plan, whose in self._plans if whose == owner]
+
+    @property
+    def owners(self) -> list[str]:
+        """Everybody for whom a plan was added."""
+        return list(dict.fromkeys(owner for _, owner in self._plans))
+
     def spread(self) -> Program:
         """The same program, with the same names, for rows that are spread over many tasks."""
         other = Program(fused=False)

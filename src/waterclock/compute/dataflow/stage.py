@@ -2,7 +2,8 @@
 
 A stage takes the whole stream, runs the operators of its level, and passes on what later levels
 need. It writes the new rows of each arrangement as runs before it hands anything out; they count
-once the tick is committed. Run again, it writes the same runs again.
+once the tick is committed. Run again, it writes the same runs again. A run begins where the last
+one ended, maybe some steps ago, so that there is no gap between them (see `arrangement.cover`).
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Source:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             pass
-        inbox = Inbox(self.inbox)
+        inbox = Inbox.of_task(self.inbox)
         part = _task(self.parts)
         tables = {
             name: inbox.delta(name, schema, part, self.parts)
@@ -147,7 +148,7 @@ class Stage:
     parts: int = 1
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tick = Inbox(self.inbox).tick()
+        tick = Inbox.of_task(self.inbox).tick()
         tables = unpacked(batches, self.incoming)
         for each in self.operators:
             if isinstance(each, Picked):
@@ -182,17 +183,16 @@ class Stage:
             self._write(placed, place, rows, tick, tables)
 
     def _trace(self, name: str, place: int, placed: Placed, tick: Tick) -> Trace:
-        covers = [_cover(run) for run in tick.runs.get(name, ())]
+        covers = [_cover(run) for run in tick.state[name].runs]
         return Trace.open(self.state / name, placed.operator.layouts[place], covers)
 
     def _write(
         self, placed: Placed, place: int, rows: pa.Table, tick: Tick, tables: Tables
     ) -> None:
         name = placed.arrangements[place]
-        hashes = EVERY_HASH
-        if placed.operator.routes is not None:
-            hashes = partitions(self.parts)[_task(self.parts)]
-        cover = Cover(tick.lower, tick.upper, hashes)
+        is_divided = self.parts > 1 and placed.operator.routes is not None
+        hashes = partitions(self.parts)[_task(self.parts)] if is_divided else EVERY_HASH
+        cover = Cover(tick.state[name].tip, tick.upper, hashes)
         run = write_run(self.state / name, placed.operator.layouts[place], cover, rows)
         if run is not None:
             note = pa.table([[name], [cover.name]], schema=WRITTEN_SCHEMA)

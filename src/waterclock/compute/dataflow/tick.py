@@ -4,16 +4,31 @@ The job of a tick is planned once and run every time, so nothing that changes fr
 be in the plan. It is in an *inbox* instead: a folder that all executors can read, with the inputs'
 changes and a small record of the window and of the runs that make up each arrangement. The driver
 writes it before it runs the job.
+
+Each run of a job has an inbox of its own, and the tasks know which by a property of the job. So a
+task of a run that failed, and that goes on for a moment although nobody waits for it any more, can
+not take in what was meant for the next.
 """
 
 from __future__ import annotations
 
-import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 import pyarrow as pa
+from pyspark import TaskContext
+
+ATTEMPT = "spark.jobGroup.id"
+"""The property of a job that names its group, and the folder of this run of it."""
+
+
+class Arranged(msgspec.Struct, frozen=True):
+    """An arrangement before a step: where the runs end, and their names."""
+
+    tip: int
+    runs: tuple[str, ...]
 
 
 class Tick(msgspec.Struct, frozen=True):
@@ -23,30 +38,38 @@ class Tick(msgspec.Struct, frozen=True):
     upper: int
     first: bool
     """Whether nothing was computed before: constants and initial rows are emitted."""
-    runs: dict[str, tuple[str, ...]]
-    """For each arrangement, by the name of its folder, the names of its runs."""
+    state: dict[str, Arranged]
+    """The arrangements, by the names of their folders."""
 
 
 class Inbox:
-    """A folder that the driver fills and the stages read."""
+    """A folder that the driver fills for one run of a job, and the stages read."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    @staticmethod
+    def of_task(folder: Path) -> Inbox:
+        """The inbox of the run that this task belongs to."""
+        context = TaskContext.get()
+        attempt = None if context is None else context.getLocalProperty(ATTEMPT)
+        assert attempt is not None, "a stage runs in a task of a job that has an inbox"
+        return Inbox(folder / attempt)
+
     def put(self, tick: Tick, deltas: Mapping[str, pa.Table]) -> None:
-        """Make this the tick that the next run of the job works on."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for old in self.folder.glob("*.arrow"):
-            old.unlink()
+        """Fill the inbox, which nobody reads yet."""
+        self.folder.mkdir(parents=True)
         for name, table in deltas.items():
             with (
                 pa.OSFile(str(self.folder / f"{name}.arrow"), "wb") as sink,
                 pa.ipc.new_file(sink, table.schema) as writer,
             ):
                 writer.write_table(table)
-        fresh = self.folder / "tick.new"
-        fresh.write_bytes(msgspec.msgpack.encode(tick))
-        os.replace(fresh, self.folder / "tick")
+        (self.folder / "tick").write_bytes(msgspec.msgpack.encode(tick))
+
+    def remove(self) -> None:
+        """The run is over."""
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def tick(self) -> Tick:
         return msgspec.msgpack.decode((self.folder / "tick").read_bytes(), type=Tick)

@@ -1,0 +1,234 @@
+"""What the engine says of a computation that failed, in PostgreSQL's words.
+
+Everything that runs Spark SQL for a user does so inside `told()`. An error of the engine comes out
+of it as an `EngineFault` with PostgreSQL's message and SQLSTATE; what the engine itself said goes
+to the log, and nowhere else. Three kinds are told apart:
+
+- errors that our own SQL raises: `RAISE_ERROR` with a text that begins with a SQLSTATE;
+- errors that the engine has a name for, such as `DIVIDE_BY_ZERO`: `_KNOWN` says what they mean;
+- everything else, which is a defect of ours: XX000, and no internals.
+
+`reason` gives the same texts to errors that become data in a view (`dataflow.failures`).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from waterclock.errors import WaterclockError
+
+_log = logging.getLogger(__name__)
+
+_RAISED = "USER_RAISED_EXCEPTION"
+_STATED = re.compile(r"(?P<sqlstate>[0-9A-Z]{5}) (?P<message>.+)", re.DOTALL)
+_NAMED = re.compile(r"\[(?P<condition>[A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)?)\]")
+_SAID = re.compile(rf"\[{_RAISED}\] (?P<text>.*?)(?: SQLSTATE: P0001)?$", re.DOTALL)
+_MOST_CAUSES = 20
+
+
+ENGINE_ERRORS = (PySparkException, Py4JJavaError)
+"""What the engine raises."""
+
+
+class EngineFault(WaterclockError):
+    """A value, or a whole query, that could not be computed."""
+
+    sqlstate: ClassVar[str] = "XX000"
+
+    @classmethod
+    def of(cls, reason: Reason) -> EngineFault:
+        error = cls(reason.message, detail=reason.detail, hint=reason.hint)
+        error.sqlstate = reason.sqlstate  # type: ignore[misc]
+        return error
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why something could not be computed."""
+
+    sqlstate: str
+    message: str
+    detail: str | None = None
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the engine says: the name of the error if it has one, its parameters, its text."""
+
+    condition: str | None
+    parameters: Mapping[str, str]
+    text: str
+
+
+DIVISION_BY_ZERO = Reason("22012", "division by zero")
+TOO_MANY_DIGITS = Reason(
+    "22003", "numeric field overflow", "A number has more than 38 digits, which are all there are."
+)
+INTERNAL = Reason(
+    "XX000", "the query could not be computed", hint="The log of the server says why."
+)
+_TIME = Reason("22008", "date/time field value out of range")
+_CORRELATED = Reason(
+    "0A000",
+    "a subquery that uses columns of the outer query in this place or way is not supported",
+    hint="Write it as a join.",
+)
+_OUT_OF_MEMORY = Reason("53200", "out of memory", "The query needs more memory than there is.")
+
+_KNOWN: Mapping[str, Reason] = {
+    "DIVIDE_BY_ZERO": DIVISION_BY_ZERO,
+    "REMAINDER_BY_ZERO": DIVISION_BY_ZERO,
+    "INTERVAL_DIVIDED_BY_ZERO": DIVISION_BY_ZERO,
+    "NUMERIC_VALUE_OUT_OF_RANGE": TOO_MANY_DIGITS,
+    "NUMERIC_OUT_OF_SUPPORTED_RANGE": TOO_MANY_DIGITS,
+    "DATETIME_FIELD_OUT_OF_BOUNDS": _TIME,
+    "DATETIME_OVERFLOW": Reason("22008", "timestamp out of range"),
+    "INTERVAL_ARITHMETIC_OVERFLOW": Reason("22008", "interval out of range"),
+    "SCALAR_SUBQUERY_TOO_MANY_ROWS": Reason(
+        "21000", "more than one row returned by a subquery used as an expression"
+    ),
+    "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY": _CORRELATED,
+    "UNSUPPORTED_CORRELATED_REFERENCE_DATA_TYPE": _CORRELATED,
+    "SPARK_JOB_CANCELLED": Reason("57014", "canceling statement due to user request"),
+    "MALFORMED_CHARACTER_CODING": Reason("22021", 'invalid byte sequence for encoding "UTF8"'),
+    "COLLECTION_SIZE_LIMIT_EXCEEDED": Reason("54000", "requested array is too large"),
+    "MALFORMED_RECORD_IN_PARSING": Reason("22P02", "invalid input syntax for type json"),
+    "INVALID_JSON_ROOT_FIELD": Reason("22P02", "invalid input syntax for type json"),
+    "VARIANT_SIZE_LIMIT": Reason("54000", "a JSON value is too large"),
+    "DUPLICATED_MAP_KEY": Reason("22030", "duplicate JSON object key value"),
+    "NULL_MAP_KEY": Reason("22004", "field name must not be null"),
+    "INVALID_BITMAP_POSITION": _TIME,
+}
+_SQL_NAMES = {
+    **{"TINYINT": "smallint", "SMALLINT": "smallint", "INT": "integer", "BIGINT": "bigint"},
+    **{"FLOAT": "real", "DOUBLE": "double precision", "BOOLEAN": "boolean", "STRING": "text"},
+    **{"DATE": "date", "TIMESTAMP": "timestamp with time zone", "BINARY": "bytea"},
+    **{"TIMESTAMP_NTZ": "timestamp without time zone"},
+}
+_OF_TIMES = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_NTZ"})
+
+
+def reason(report: Report) -> Reason:
+    """What a user is told of it."""
+    name = (report.condition or "").partition(".")[0]
+    match name:
+        case "USER_RAISED_EXCEPTION":
+            return raised(report.parameters.get("errorMessage", ""))
+        case "CAST_INVALID_INPUT":
+            return _unreadable(report)
+        case "CAST_OVERFLOW" | "CAST_OVERFLOW_IN_TABLE_INSERT":
+            return out_of_range(_target(report))
+        case "ARITHMETIC_OVERFLOW" | "BINARY_ARITHMETIC_OVERFLOW":
+            return out_of_range(_overflown(report))
+    if name in _KNOWN:
+        return _KNOWN[name]
+    return _unnamed(report.text)
+
+
+def raised(text: str) -> Reason:
+    """Of a text that our own SQL raises."""
+    stated = _STATED.fullmatch(text)
+    return INTERNAL if stated is None else Reason(stated["sqlstate"], stated["message"])
+
+
+def out_of_range(sql_name: str) -> Reason:
+    if sql_name.upper().startswith(("DECIMAL", "NUMERIC")):
+        return TOO_MANY_DIGITS
+    return Reason("22003", f"{_SQL_NAMES.get(sql_name.upper(), sql_name.lower())} out of range")
+
+
+def unreadable(sql_name: str, text: str | None = None) -> Reason:
+    """Of a text that is none of a type's; our own SQL has asked for the form of times before."""
+    shown = "" if text is None else f': "{text}"'
+    if sql_name.upper() in _OF_TIMES or sql_name.upper().startswith("TIME("):
+        return Reason("22008", f"date/time field value out of range{shown}")
+    if sql_name.upper().startswith("DECIMAL"):
+        sql_name = "numeric"
+    name = _SQL_NAMES.get(sql_name.upper(), sql_name.lower())
+    return Reason("22P02", f"invalid input syntax for type {name}{shown}")
+
+
+def _unreadable(report: Report) -> Reason:
+    text = report.parameters.get("expression", "")
+    if text.startswith("'") and text.endswith("'") and len(text) > 1:
+        return unreadable(_target(report), text[1:-1])
+    return unreadable(_target(report))
+
+
+def _target(report: Report) -> str:
+    return report.parameters.get("targetType", "value").strip('"')
+
+
+def _overflown(report: Report) -> str:
+    word = report.parameters.get("message", "").partition(" ")[0]
+    names = {"integer": "INT", "long": "BIGINT", "short": "SMALLINT"}
+    return names.get(word, "value")
+
+
+def _unnamed(text: str) -> Reason:
+    if "OutOfMemoryError" in text:
+        return _OUT_OF_MEMORY
+    if "long overflow" in text or "integer overflow" in text:
+        return out_of_range("value")
+    return INTERNAL
+
+
+# --- At the border --------------------------------------------------------------------------------
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Whatever the engine raises inside becomes an `EngineFault`, and a line of the log."""
+    try:
+        yield
+    except ENGINE_ERRORS as error:
+        raise fault_of(error) from None
+
+
+def fault_of(error: PySparkException | Py4JJavaError) -> EngineFault:
+    """The error as a user may see it; what the engine said of it is logged."""
+    report = _reported(error)
+    found = reason(report)
+    level = logging.ERROR if found is INTERNAL else logging.INFO
+    _log.log(level, "the engine says: %s", report.text, exc_info=found is INTERNAL)
+    return EngineFault.of(found)
+
+
+def _reported(error: PySparkException | Py4JJavaError) -> Report:
+    if isinstance(error, Py4JJavaError):
+        return _from_java(error.java_exception)
+    condition = error.getCondition()
+    text = str(error)
+    if condition is None:
+        named = _NAMED.search(text)
+        condition = None if named is None else named["condition"]
+    return Report(condition, error.getMessageParameters() or {}, text)
+
+
+def _from_java(thrown: Any) -> Report:
+    """From the innermost cause that has a name; the engine wraps what its tasks throw."""
+    texts: list[str] = []
+    condition: str | None = None
+    for _ in range(_MOST_CAUSES):
+        if thrown is None:
+            break
+        text = str(thrown.toString())
+        texts.append(text)
+        named = _NAMED.search(text)
+        if named is not None:
+            condition = named["condition"]
+        thrown = thrown.getCause()
+    parameters: dict[str, str] = {}
+    if condition == _RAISED:
+        said = _SAID.search(texts[-1])
+        parameters["errorMessage"] = "" if said is None else said["text"]
+    return Report(condition, parameters, "; caused by ".join(texts))
