@@ -55,6 +55,7 @@ from waterclock.pgwire.messages import (
 )
 from waterclock.pgwire.parameters import check_bind, decode_parameters
 from waterclock.pgwire.results import closing, receive_copy, send_copy, send_rows
+from waterclock.pgwire.shared import SharedEncodings
 from waterclock.pgwire.values.rows import formats_for
 from waterclock.pgwire.values.zones import Zone, zone_named
 from waterclock.pgwire.wire import Wire
@@ -66,8 +67,11 @@ _SYNC, _TERMINATE = ord("S"), ord("X")
 class Connection:
     """Serves one session. `run` returns when the client says goodbye."""
 
-    def __init__(self, wire: Wire, session: Session, limits: Limits) -> None:
+    def __init__(
+        self, wire: Wire, session: Session, limits: Limits, shared: SharedEncodings
+    ) -> None:
         self._wire = wire
+        self._shared = shared
         self._session = session
         self._limits = limits
         self._told: Mapping[str, str] = {}
@@ -201,7 +205,7 @@ class Connection:
             case EmptyQuery():
                 self._wire.send(backend.EMPTY_QUERY)
             case CopyOut():
-                await send_copy(self._wire, response, self._zone())
+                await send_copy(self._wire, response, self._zone(), self._shared)
             case CopyIn():
                 await receive_copy(self._wire, response, self._zone())
             case _:

@@ -11,7 +11,7 @@ from waterclock.pgwire.codec import DEFAULT_LIMIT
 class Limits:
     """None for a time means no limit."""
 
-    connections: int = 200
+    connections: int = 1000
     """Sessions at the same time."""
     connecting: int = 100
     """Further connections that have not become sessions yet."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from waterclock.adapter.api import Format, StatementDescription
+from waterclock.catalog.system.types import REG_TYPES
 from waterclock.model.pg_types import PgType, column_type
 from waterclock.persist.rows import arrow_type
 from waterclock.pgwire.errors import BadMessage
@@ -47,9 +48,22 @@ def check_bind(bind: Bind, statement: StatementDescription) -> None:
         )
 
 
+def _named(number: int, value: bytes | None, form: Format) -> pa.Scalar:
+    """Something of the catalog: its name in text, which is looked up later, its OID in binary."""
+    if value is None:
+        return pa.scalar(None, pa.string())
+    if form is Format.TEXT:
+        return pa.scalar(decode_utf8(value), pa.string())
+    if len(value) != 4:
+        raise InvalidBinary(f"incorrect binary data format in bind parameter {number}")
+    return pa.scalar(int.from_bytes(value, "big"), pa.int64())
+
+
 def _scalar(
     number: int, value: bytes | None, declared: PgType, form: Format, zone: Zone
 ) -> pa.Scalar:
+    if declared.oid in REG_TYPES:
+        return _named(number, value, form)
     if value is None:
         return pa.scalar(None, arrow_type(column_type(declared)))
     if form is Format.TEXT:

@@ -7,9 +7,12 @@ client went, is closed.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TypeVar
+
+import pyarrow as pa
 
 from waterclock.adapter.api import Batches, CopyFormat, CopyIn, CopyOut, Format, Rows
 from waterclock.pgwire import backend
@@ -18,6 +21,7 @@ from waterclock.pgwire.copy.encoding import CopyEncoder
 from waterclock.pgwire.copy.formats import decoder_of
 from waterclock.pgwire.errors import BadMessage, CopyRefused, Disconnected
 from waterclock.pgwire.messages import CopyData, CopyDone, CopyFail, Flush, Sync, Terminate
+from waterclock.pgwire.shared import SharedEncodings
 from waterclock.pgwire.values.rows import RowEncoder, formats_for
 from waterclock.pgwire.values.zones import Zone
 from waterclock.pgwire.wire import Wire
@@ -41,7 +45,8 @@ async def send_rows(wire: Wire, rows: Rows, zone: Zone, *, describe: bool, limit
     formats = formats_for(rows.columns, rows.formats)
     if describe:
         wire.send(backend.row_description(rows.columns, formats))
-    count = await _send_batches(wire, RowEncoder(rows.columns, formats, zone), rows.batches)
+    encoder = RowEncoder(rows.columns, formats, zone)
+    count = await _send_batches(wire, encoder.encode, rows.batches)
     assert not limit or count <= limit, "more rows than were asked for"
     if limit and count == limit:
         wire.send(backend.PORTAL_SUSPENDED)
@@ -49,23 +54,30 @@ async def send_rows(wire: Wire, rows: Rows, zone: Zone, *, describe: bool, limit
         wire.send(backend.command_complete(f"{rows.tag} {count}" if rows.counted else rows.tag))
 
 
-async def send_copy(wire: Wire, copy: CopyOut, zone: Zone) -> None:
+async def send_copy(wire: Wire, copy: CopyOut, zone: Zone, shared: SharedEncodings) -> None:
     """Send rows as COPY data."""
     encoder = CopyEncoder(copy.columns, copy.options, zone)
     wire.send(backend.copy_out_response(encoder.format, len(copy.columns)))
     wire.send(encoder.start())
-    count = await _send_batches(wire, encoder, copy.batches)
-    wire.send(encoder.end())
+    encode = partial(shared.encode, encoder)
+    count = await _send_batches(wire, encode, copy.batches, encoder.first)
+    wire.send(encoder.end() if count else encoder.first(memoryview(encoder.end())))
     wire.send(backend.COPY_DONE)
     wire.send(backend.command_complete(f"COPY {count}"))
 
 
-async def _send_batches(wire: Wire, encoder: RowEncoder | CopyEncoder, batches: Batches) -> int:
+async def _send_batches(
+    wire: Wire,
+    encode: Callable[[pa.RecordBatch], Iterable[tuple[int, memoryview]]],
+    batches: Batches,
+    first: Callable[[memoryview], bytes] | None = None,
+) -> int:
+    """Send the rows; `first` changes the messages that the first of them comes with."""
     count = 0
     async with closing(batches) as open_batches:
         async for batch in open_batches:
-            for rows, messages in encoder.encode(batch):
-                wire.send(messages)
+            for rows, messages in encode(batch):
+                wire.send(first(messages) if first is not None and not count else messages)
                 count += rows
                 await wire.drain()
     return count

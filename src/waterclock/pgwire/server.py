@@ -38,6 +38,7 @@ from waterclock.pgwire.errors import (
 )
 from waterclock.pgwire.limits import Limits
 from waterclock.pgwire.messages import CancelRequest, StartupPacket
+from waterclock.pgwire.shared import SharedEncodings
 from waterclock.pgwire.startup import Guard, Identity, negotiate, read_startup
 from waterclock.pgwire.tls import TlsIdentity
 from waterclock.pgwire.wire import Wire
@@ -63,6 +64,7 @@ class PgServer:
         self._limits = limits or Limits()
         self._entropy = entropy
         self._guard = Guard(authenticator, entropy(32), entropy)
+        self._shared = SharedEncodings()
         self._sessions: dict[int, tuple[bytes, Session]] = {}
         self._process_ids = count(1)
         self._tasks: dict[asyncio.Task[None], Wire] = {}
@@ -172,7 +174,7 @@ class PgServer:
         self._sessions[process_id] = secret, session
         try:
             wire.send(backend.backend_key_data(process_id, secret))
-            await Connection(wire, session, self._limits).run()
+            await Connection(wire, session, self._limits, self._shared).run()
         finally:
             wire.on_lost = None
             del self._sessions[process_id]

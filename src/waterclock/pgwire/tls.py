@@ -16,6 +16,7 @@ import ssl
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 from cryptography import x509
@@ -60,6 +61,19 @@ def self_made_identity(folder: Path, host: str, now: datetime | None = None) -> 
     return load_identity(certificate, key)
 
 
+def _names(host: str) -> list[x509.GeneralName]:
+    """What clients may call the server, who compare it with the certificate."""
+    here: list[x509.GeneralName] = [
+        x509.DNSName("localhost"),
+        x509.IPAddress(ip_address("127.0.0.1")),
+    ]
+    try:
+        named: x509.GeneralName = x509.IPAddress(ip_address(host))
+    except ValueError:
+        named = x509.DNSName(host)
+    return here if named in here else [named, *here]
+
+
 def make_certificate(host: str, now: datetime) -> tuple[bytes, bytes]:
     """A certificate for the host that is its own authority, and its key, both as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
@@ -72,7 +86,7 @@ def make_certificate(host: str, now: datetime) -> tuple[bytes, bytes]:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=_DAYS_VALID))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(_names(host)), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(key, hashes.SHA256())
     )

@@ -4,9 +4,9 @@ A backup is a tar file. Its first member is a list of the others with their chec
 the log, the blobs that it refers to, the state of the views, and the small files beside them (the
 key of the secrets, a certificate). Garbage and temporary files stay behind.
 
-The state of views is taken along because a view goes on from it: runs that are missing mean, to an
-arrangement, that nothing happened. Since the runs and the log must be of one moment, the server may
-not be running meanwhile.
+The state of views is taken along because a view goes on from it; without it, it would be computed
+again from the inputs, which takes as long as it took at first. Since the runs and the log must be
+of one moment for that, the server may not be running meanwhile.
 
 A restored directory is the data as it was. Its lineage goes on from there: never let the original
 and a copy of it write to the same systems outside.

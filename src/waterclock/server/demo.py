@@ -1,16 +1,14 @@
 """`waterclock demo`: a whole server in a folder of its own, and a view watched as it changes.
 
-It makes tables and a materialized view over a join of them, writes to the tables for some seconds,
-and prints what a SUBSCRIBE to the view receives: for each time, what left the view and what came.
-Nothing stays behind.
+An auction house makes auctions and bids by itself; a materialized view over a join of them says for
+each item how many bids there were and how high they went. What a SUBSCRIBE to the view receives is
+printed: for each time, what left the view and what came. Nothing stays behind.
 """
 
 from __future__ import annotations
 
-import random
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,17 +21,17 @@ from waterclock.server.configuration import Configuration
 from waterclock.server.loop import LoopThread
 from waterclock.server.process import Server
 
-_PAUSE_S = 0.7
 _STEPS = (
-    "CREATE TABLE customers (id int NOT NULL, name text NOT NULL, country text NOT NULL)",
-    "CREATE TABLE orders (customer int NOT NULL, amount numeric(10,2) NOT NULL)",
-    "INSERT INTO customers VALUES (1, 'Ada', 'GB'), (2, 'Bob', 'US'), (3, 'Chen', 'CN')",
-    "CREATE MATERIALIZED VIEW sales AS"
-    " SELECT c.country, count(*) AS orders, sum(o.amount) AS total"
-    " FROM orders o JOIN customers c ON c.id = o.customer GROUP BY c.country",
+    "CREATE SOURCE house FROM LOAD GENERATOR AUCTION (TICK INTERVAL '700ms', SEED 7)"
+    " FOR ALL TABLES",
+    "CREATE VIEW large_bids AS SELECT auction_id, buyer, amount FROM bids WHERE amount > 50",
+    "CREATE MATERIALIZED VIEW items AS"
+    " SELECT a.item, count(*) AS bids, max(b.amount) AS highest"
+    " FROM auctions a JOIN large_bids b ON b.auction_id = a.id GROUP BY a.item",
+    "CREATE INDEX items_by_name ON items (item)",
 )
-_READ = "SELECT * FROM sales"
-_WATCH = "COPY (SUBSCRIBE TO sales) TO STDOUT"
+_READ = "SELECT item, bids, highest FROM items ORDER BY highest DESC LIMIT 3"
+_WATCH = "COPY (SUBSCRIBE TO items) TO STDOUT"
 _GO_ON = """
 Lines with the same time are one change: what left the view and what came, never one without the
 other. To go on:
@@ -41,6 +39,11 @@ other. To go on:
     waterclock serve                  a server of your own, with its data in ./waterclock-data
     waterclock sql                    SQL on it, with psql if that is installed
     waterclock serve --help           all its settings
+
+Paste the four statements above into the shell to have the same there, and then:
+
+    SELECT * FROM items WHERE item = 'Custom Art';
+    EXPLAIN SELECT item, count(*) FROM auctions GROUP BY item;
 """
 
 
@@ -64,32 +67,24 @@ def _show(dsn: str, seconds: float, out: TextIO) -> None:
         for step in _STEPS:
             _say(out, f"\n  {step};")
             connection.execute(step.encode())
-        _say(out, f"\nWriting orders for {seconds:.0f} s, and watching:  SUBSCRIBE TO sales\n")
         connection.execute(_READ)  # waits for the view's first contents
+        _say(out, f"\nBids come in; watching for {seconds:.0f} s:  SUBSCRIBE TO items\n")
         watcher = threading.Thread(target=_watch, args=(watching, out), daemon=True)
         watcher.start()
-        _write(connection, seconds)
-        connection.execute(_READ)  # waits for the view to have followed
-        time.sleep(_PAUSE_S)
+        watcher.join(seconds)
         watching.cancel_safe(timeout=10)
         watcher.join(10)
-
-
-def _write(connection: psycopg.Connection[Any], seconds: float) -> None:
-    chance = random.Random(7)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        customer, cents = chance.randint(1, 3), chance.randint(100, 9_999)
-        connection.execute(f"INSERT INTO orders VALUES ({customer}, {cents / 100})".encode())
-        time.sleep(_PAUSE_S)
+        _say(out, f"\n  {_READ};")
+        for item, bids, highest in connection.execute(_READ).fetchall():
+            _say(out, f"  {item:<20} {bids:>5} {highest:>8}")
 
 
 def _watch(connection: psycopg.Connection[Any], out: TextIO) -> None:
-    _say(out, f"  {'time':>13}  {'diff':>4}  country  orders       total")
+    _say(out, f"  {'time':>13}  {'diff':>4}  {'item':<20}  bids   highest")
     try:
         with connection.cursor() as cursor, cursor.copy(_WATCH.encode()) as copy:
-            for at, diff, country, orders, total in copy.rows():
-                _say(out, f"  {at:>13}  {int(diff):>+4}  {country:<7}  {orders:>6}  {total:>10}")
+            for at, diff, item, bids, highest in copy.rows():
+                _say(out, f"  {at:>13}  {int(diff):>+4}  {item:<20}  {bids:>4}  {highest:>8}")
     except psycopg.errors.QueryCanceled:
         pass  # seen enough
 

@@ -13,6 +13,10 @@ import logging
 import time
 from typing import TextIO
 
+from pyspark.logger import PySparkLogger
+
+_SILENT = "SQLQueryContextLogger"
+"""PySpark's own account of each failed query, with its text; `compute.faults` tells what counts."""
 _NOISY = ("py4j", "asyncio", "uvicorn", "httpx", "httpcore")
 
 
@@ -29,5 +33,6 @@ def begin_logging(level: str, stream: TextIO) -> None:
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("waterclock").setLevel(level.upper())
+    PySparkLogger.getLogger(_SILENT).disabled = True  # of the class that PySpark calls it as
     for name in _NOISY:
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -107,6 +107,7 @@ class Server:
         )
         await self._start_pg(database, metrics, pg_socket, tls)
         self._missing = None
+        database.rehearse()
         if tls is None and not is_loopback(conf.host):
             _log.warning("passwords sent to the HTTP port are not encrypted; use --tls")
 

@@ -2,7 +2,7 @@
 
 With a person at the terminal, psql is started if it is there, since nothing is more familiar.
 Otherwise there is a small shell: statements end with a semicolon, lines can be edited and are
-remembered, `\\q` leaves, `\\?` tells this. It knows no other commands.
+remembered, Ctrl-C stops a statement, and a few of psql's commands show what there is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,18 @@ from waterclock.sql.lexer import lex
 from waterclock.sql.tokens import Kind
 
 _HISTORY = Path("~/.waterclock_history")
-_HELP = "End a statement with a semicolon. \\q leaves, \\? prints this."
+_HELP = "End a statement with a semicolon. \\? tells of commands, \\q leaves."
+_SHOWN = {
+    "\\d": ("all relations", "SHOW OBJECTS"),
+    "\\dt": ("tables", "SHOW TABLES"),
+    "\\dv": ("views", "SHOW VIEWS"),
+    "\\dm": ("materialized views", "SHOW MATERIALIZED VIEWS"),
+    "\\di": ("indexes", "SHOW INDEXES"),
+    "\\ds": ("sources", "SHOW SOURCES"),
+    "\\dn": ("schemas", "SHOW SCHEMAS"),
+    "\\du": ("roles", "SHOW ROLES"),
+    "\\l": ("databases", "SHOW DATABASES"),
+}
 
 
 class NotConnected(WaterclockError):
@@ -145,7 +156,11 @@ def _talk(connection: psycopg.Connection[Any], out: TextIO) -> None:
             if not pending and line.strip() in ("\\q", "exit", "quit"):
                 return
             if not pending and line.strip().startswith("\\"):
-                print(_HELP, file=out)
+                statement = statement_of(line.strip())
+                if statement is None:
+                    print("\n".join(commands()), file=out)
+                else:
+                    _execute_stoppable(connection, statement, out)
                 continue
             pending += line + "\n"
             if is_complete(pending):
@@ -160,6 +175,23 @@ def _execute_stoppable(connection: psycopg.Connection[Any], text: str, out: Text
         execute(connection, text, out)
     except KeyboardInterrupt:  # psycopg has cancelled the statement
         print("cancelled", file=sys.stderr)
+
+
+def statement_of(command: str) -> str | None:
+    """The statement that a command stands for; None for one that is not known."""
+    word, _, name = command.rstrip(";").partition(" ")
+    if word == "\\d" and name.strip():
+        return f"SHOW COLUMNS FROM {name.strip()}"
+    return _SHOWN[word][1] if word in _SHOWN and not name.strip() else None
+
+
+def commands() -> Iterator[str]:
+    """What there is, line by line."""
+    for command, (what, _) in _SHOWN.items():
+        yield f"  {command:<8} {what}"
+    for command, what in (("\\d name", "the columns of a relation"), ("\\q", "leave")):
+        yield f"  {command:<8} {what}"
+    yield "A statement ends with a semicolon and may have many lines; Ctrl-C stops it."
 
 
 def is_complete(text: str) -> bool:

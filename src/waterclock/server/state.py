@@ -1,66 +1,69 @@
-"""That the state of the views is there, and is that of this data.
+"""That the state of the views is that of this data.
 
-A view goes on from its state, and to an arrangement a missing run means that nothing happened. So a
-folder that was removed, or taken from elsewhere, would not be an error to anybody: views would just
-be wrong. Therefore folder and log share a random name, and a server does not start if they differ.
+What is durable of a view says which files its state is made of, so one that is missing is noticed.
+But files of a copy of this data that went its own way, put in their place, have the same names.
+Therefore folder and log share a random name, which is a new one after every start: a folder that
+was started with another log has another name. Its state is thrown away, and every view computes its
+own again from its inputs.
+
+The folder knows the new name before the log does, and the old one until then; so a crash between
+the two loses nothing.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+import shutil
 import uuid
 from pathlib import Path
-from typing import ClassVar
 
-from waterclock.errors import WaterclockError
 from waterclock.persist.notes import Notes
 from waterclock.persist.store import Store
 
 PREFIX = "state/"
 _VIEWS = "views"
 _FILE = "IDENTITY"
+_STATE = "state"
+
+_LOG = logging.getLogger(__name__)
 
 
-class StateMissing(WaterclockError):
-    """The folder with the state of the views is gone, or is another one's."""
-
-    sqlstate: ClassVar[str] = "XX001"
-
-
-def require_state(store: Store, folder: Path) -> None:
-    """Raise `StateMissing` unless the folder is the one that the log knows; at first, name it."""
+def claim_state(store: Store, folder: Path) -> None:
+    """Make the folder that of this log; if it was not, there is no state in it afterwards."""
     notes = Notes(store, PREFIX)
     known = notes.all().get(_VIEWS)
-    found = _read(folder / _FILE)
-    if known is None:
-        notes.put(_VIEWS, found or _named(folder))
-    elif found != known:
-        raise StateMissing(
-            f'the state of views in "{folder}" is missing or does not belong to this data',
-            detail="Views go on from their state; without it they would be wrong.",
-            hint="Put the folder back, or restore the whole data directory from a backup.",
+    if known is not None and known not in _names(folder / _FILE):
+        _LOG.warning(
+            'the state of views in "%s" is missing or does not belong to this data;'
+            " it is computed again",
+            folder,
         )
+        shutil.rmtree(folder / _STATE, ignore_errors=True)
+    fresh = uuid.uuid4().hex.encode()
+    _write(folder, [fresh] if known is None else [known, fresh])
+    notes.put(_VIEWS, fresh)
 
 
-def _read(path: Path) -> bytes | None:
+def _names(path: Path) -> list[bytes]:
     try:
-        return path.read_bytes()
+        return path.read_bytes().split()
     except FileNotFoundError:
-        return None
+        return []
 
 
-def _named(folder: Path) -> bytes:
-    """Give the folder a name, durably: the log must not know one that a crash can take away."""
-    name = uuid.uuid4().hex.encode()
+def _write(folder: Path, names: list[bytes]) -> None:
+    """Give the folder these names, durably: the log must not know one that a crash can undo."""
     folder.mkdir(exist_ok=True)
-    with (folder / _FILE).open("wb") as file:
-        file.write(name)
+    fresh = folder / f"{_FILE}.new"
+    with fresh.open("wb") as file:
+        file.write(b"\n".join(names))
         file.flush()
         os.fsync(file.fileno())
+    os.replace(fresh, folder / _FILE)
     for each in (folder, folder.parent):
         handle = os.open(each, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(handle)
         finally:
             os.close(handle)
-    return name

@@ -11,6 +11,7 @@ Opening is recovery, closing is a courtesy: everything that was acknowledged is 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -19,11 +20,12 @@ from waterclock.adapter.coordinator import Coordinator, Pace
 from waterclock.adapter.front import SqlFront
 from waterclock.adapter.secrets import SecretBox
 from waterclock.compute.engine import Spark
+from waterclock.compute.rehearsal import rehearse
 from waterclock.model.pg_types import PgType
 from waterclock.pgwire.values.text_in import decode_text
 from waterclock.pgwire.values.zones import zone_named
 from waterclock.server.data import Data
-from waterclock.server.state import require_state
+from waterclock.server.state import claim_state
 
 SECRETS_KEY = "secrets.key"
 
@@ -38,7 +40,7 @@ class Database:
         pace: Pace | None = None,
         ticked: Callable[[float], None] | None = None,
     ) -> None:
-        require_state(data.store, data.path / "views")
+        claim_state(data.store, data.path / "views")
         self.data = data
         self.spark = spark
         self.core = Coordinator(
@@ -50,7 +52,12 @@ class Database:
             secrets=SecretBox.open(data.path / SECRETS_KEY),
             ticked=ticked,
         )
-        self.front = SqlFront(self.core, _read_text)
+        self.front = SqlFront(self.core, read_text)
+
+    def rehearse(self) -> None:
+        """Begin to get the engine ready for its first view, and return at once."""
+        work = (self.spark, self.core.evaluator, self.data.path / "queries")
+        threading.Thread(target=rehearse, args=work, name="rehearsal", daemon=True).start()
 
     def close(self) -> None:
         """Stop ticking, then close the data. The Spark session stays as it is."""
@@ -59,6 +66,6 @@ class Database:
         self.data.close()
 
 
-def _read_text(text: str, declared: PgType, zone: str) -> pa.Scalar:
+def read_text(text: str, declared: PgType, zone: str) -> pa.Scalar:
     """A constant as the protocol reads a parameter's text."""
     return decode_text(pa.array([text], pa.string()), declared, zone_named(zone))[0]

@@ -198,7 +198,7 @@ SCRIPTS = [
         "12GEZ",
     ),
     (query("copy few to stdout"), "HdddcCZ"),
-    (query("copy few to stdout binary"), "HdddddcCZ"),
+    (query("copy few to stdout binary"), "HddddcCZ"),
     (query("notice hello"), "NCZ"),
     (query("set application_name = x") + query("set application_name = x"), "CSZCZ"),
     (message("Q", b"\xff\0") + message("Q", b"no end"), "EZEZ"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.server.shell import _mark, is_complete, table
+from waterclock.server.shell import _mark, commands, is_complete, statement_of, table
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,25 @@ def test_the_mark_is_below_the_character() -> None:
     line, mark = _mark("select 1,\n  oops from t", 13)
     assert line == "LINE 2:   oops from t"
     assert mark.index("^") == line.index("oops")
+
+
+@pytest.mark.parametrize(
+    ("command", "statement"),
+    [
+        ("\\d", "SHOW OBJECTS"),
+        ("\\dt", "SHOW TABLES"),
+        ("\\dm;", "SHOW MATERIALIZED VIEWS"),
+        ('\\d shop."Items"', 'SHOW COLUMNS FROM shop."Items"'),
+        ("\\dt items", None),
+        ("\\?", None),
+        ("\\nonsense", None),
+    ],
+)
+def test_commands_stand_for_statements(command: str, statement: str | None) -> None:
+    assert statement_of(command) == statement
+
+
+def test_every_command_is_told_of() -> None:
+    told = "\n".join(commands())
+    for command in ("\\d ", "\\d name", "\\dt", "\\dv", "\\dm", "\\di", "\\ds", "\\l", "\\q"):
+        assert f"  {command}" in told

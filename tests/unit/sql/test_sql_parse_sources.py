@@ -156,6 +156,25 @@ def test_postgres(parse: Parse) -> None:
     )
 
 
+def test_columns_with_types(parse: Parse, refuse: Refuse) -> None:
+    assert parse("CREATE SOURCE s (a int NOT NULL, b int NULL) FROM FILE '/x' FORMAT JSON") == (
+        CreateSource(
+            name("s"),
+            FileConnector("/x"),
+            (
+                ColumnDefinition(Identifier("a"), INT4, True),
+                ColumnDefinition(Identifier("b"), INT4),
+            ),
+            formats=Formats(PlainFormat(FormatKind.JSON)),
+        )
+    )
+    names = parse("CREATE SOURCE s (a) FROM FILE '/x' FORMAT JSON")
+    assert isinstance(names, CreateSource)
+    assert names.columns == (Identifier("a"),)
+    for columns in ("(a int, b)", "(a int DEFAULT 1)", "(a int PRIMARY KEY)", "()"):
+        refuse(f"CREATE SOURCE s {columns} FROM FILE '/x' FORMAT JSON")
+
+
 def test_files_and_others(parse: Parse) -> None:
     assert parse("CREATE SOURCE s FROM FILE '/x/*.csv' (x 1) FORMAT BYTES") == CreateSource(
         name("s"),

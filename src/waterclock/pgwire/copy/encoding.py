@@ -47,8 +47,6 @@ class CopyEncoder:
 
     def start(self) -> bytes:
         """The messages before the first row."""
-        if self.options.format is CopyFormat.BINARY:
-            return _copy_data(BINARY_HEADER)
         if self.options.header is CopyHeader.ABSENT:
             return b""
         names = [pa.array([column.name], pa.string()) for column in self.columns]
@@ -63,6 +61,17 @@ class CopyEncoder:
         for start in range(0, batch.num_rows, SLICE_ROWS):
             rows = batch.slice(start, SLICE_ROWS)
             yield rows.num_rows, data_of(self._messages(rows))
+
+    def first(self, messages: memoryview) -> bytes:
+        """The messages with the first row, or those of the end if there is none.
+
+        The header of the binary form is in one message with what comes first: clients count on it.
+        """
+        if self.options.format is not CopyFormat.BINARY or not messages:
+            return bytes(messages)
+        (length,) = struct.unpack(">i", messages[1:5])
+        size = struct.pack(">i", length + len(BINARY_HEADER))
+        return b"d" + size + BINARY_HEADER + bytes(messages[5:])
 
     def end(self) -> bytes:
         """The messages after the last row."""

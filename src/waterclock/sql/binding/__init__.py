@@ -12,11 +12,13 @@ from waterclock.sql.binding.api import (
     BoundRelation,
     Comparison,
     Context,
+    ParameterPlace,
     Resolver,
     SimpleQuery,
 )
 from waterclock.sql.binding.binder import bind_expression, bind_query, coerce
 from waterclock.sql.binding.rows import bind_values, literal_value
+from waterclock.sql.binding.simple import filled
 from waterclock.sql.dialect.facts import SessionFacts, TextParser
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "BoundRelation",
     "Comparison",
     "Context",
+    "ParameterPlace",
     "Resolver",
     "SessionFacts",
     "SimpleQuery",
@@ -34,5 +37,6 @@ __all__ = [
     "bind_query",
     "bind_values",
     "coerce",
+    "filled",
     "literal_value",
 ]

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+import pyarrow as pa
+
 from waterclock.model.ids import GlobalId
 from waterclock.model.pg_types import PgType
 
@@ -51,11 +53,20 @@ class Resolver(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ParameterPlace:
+    """A parameter whose value is not known yet, to be held in an Arrow type."""
+
+    number: int
+    held: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """A condition on one column: `=`, `<`, `<=`, `>`, `>=`, `in`, `is null` or `is not null`.
 
     `values` are Python values that the column's Arrow type takes, never null; one of them except
-    for `in`, and none for the last two.
+    for `in`, and none for the last two. In a query that was bound without the values of its
+    parameters, a `ParameterPlace` stands for each.
     """
 
     column: str
@@ -86,7 +97,8 @@ class BoundQuery:
     """A query as the engine takes it.
 
     `is_ordered` tells whether the order of the rows is part of the result. `limit` and `offset`
-    are those of the outermost query, where they are constants.
+    are those of the outermost query, where they are constants. `row` has the values of a query
+    whose only row is made of constants, as in `SELECT 1`: such a query needs no engine.
     """
 
     sql: str
@@ -100,6 +112,7 @@ class BoundQuery:
     limit: int | None = None
     offset: int | None = None
     simple: SimpleQuery | None = None
+    row: tuple[pa.Scalar, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

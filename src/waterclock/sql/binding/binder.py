@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from waterclock.model.pg_types import PgType
+from waterclock.model.pg_types import PgType, column_type
+from waterclock.persist.rows import arrow_type
 from waterclock.sql.binding.api import (
     BoundColumn,
     BoundExpression,
@@ -101,6 +102,7 @@ def _bound(block: Block, statement: Statement) -> BoundQuery:
     columns = block.columns()
     if not columns:
         raise FeatureNotSupported.of("a query without columns")
+    row = _constant_row(block)
     block = block.with_values([_held(output.value) for output in block.outputs])
     return BoundQuery(
         sql=block.sql(_names(columns)),
@@ -114,7 +116,28 @@ def _bound(block: Block, statement: Statement) -> BoundQuery:
         limit=block.limit,
         offset=block.offset,
         simple=block.simple,
+        row=row,
     )
+
+
+def _constant_row(block: Block) -> tuple[pa.Scalar, ...] | None:
+    """The values of the only row of a query without FROM, if all of them are known already."""
+    if block.sql(["c"] * len(block.outputs)) != _bare([output.value for output in block.outputs]):
+        return None
+    scalars = [_scalar(output.value) for output in block.outputs]
+    return None if any(scalar is None for scalar in scalars) else tuple(scalars)
+
+
+def _bare(values: Sequence[Typed]) -> str:
+    return f"SELECT {', '.join(f'{value.sql} AS c' for value in values)}"
+
+
+def _scalar(value: Typed) -> pa.Scalar | None:
+    if value.known is None:
+        return None
+    if value.known.is_null:
+        return pa.scalar(None, arrow_type(column_type(value.type)))
+    return pa.scalar(value.known.text) if value.known.scalar is None else value.known.scalar
 
 
 def _held(value: Typed) -> Typed:

@@ -20,13 +20,15 @@ from waterclock.sql.binding.errors import (
     UndefinedFunction,
     WrongObjectKind,
 )
+from waterclock.sql.binding.ordered_sets import OrderedSets
 from waterclock.sql.binding.overloads import Ambiguous, Candidate, choose
 from waterclock.sql.binding.typed import Known, Role, Typed, operand
 from waterclock.sql.binding.windows import Windows
-from waterclock.sql.dialect.types import UNKNOWN, shown
+from waterclock.sql.dialect.casts import FLOATS
+from waterclock.sql.dialect.types import UNKNOWN, name_of, shown
 from waterclock.sql.errors import FeatureNotSupported, SqlFault, SyntaxFault
 from waterclock.sql.functions import FUNCTIONS
-from waterclock.sql.functions.aggregates import ORDERED
+from waterclock.sql.functions.aggregates import ORDERED, WITHIN, WITHOUT_DISTINCT
 from waterclock.sql.functions.registry import D, F, Function, Kind, Stability, Use
 from waterclock.sql.functions.system import MZ_NOW, clock_value
 from waterclock.sql.query import tree
@@ -50,6 +52,7 @@ class Calling:
         self._statement = expressions.statement
         self._windows = Windows(expressions)
         self._collecting = Collecting(expressions)
+        self._ordered_sets = OrderedSets(expressions)
 
     def call(self, node: tree.Call, place: Place) -> Typed:
         entries = self._entries(node)
@@ -195,9 +198,14 @@ class Calling:
 
     def _aggregate(self, node: tree.Call, entries: tuple[Function, ...], place: Place) -> Typed:
         name = node.name[-1]
-        if node.within is not None:
+        is_within = any(entry.sql == WITHIN for entry in entries)
+        if node.within is not None and not is_within:
             raise WrongObjectKind(
                 f"{name} is not an ordered-set aggregate, so it cannot have WITHIN GROUP", node.at
+            )
+        if node.within is None and is_within:
+            raise WrongObjectKind(
+                f"WITHIN GROUP is required for ordered-set aggregate {name}", node.at
             )
         if node.is_variadic:
             raise FeatureNotSupported.of("VARIADIC", node.at)
@@ -213,6 +221,10 @@ class Calling:
             raise self._undefined(node, values)
         self._refuse_outer(values, place, node.at)
         condition = self._filter(node, inner)
+        if candidate.function.sql == WITHIN:
+            return self._ordered_sets.bound(candidate, values, node, condition, inner)
+        if node.is_distinct and name in WITHOUT_DISTINCT and not _is_float(values[0].type):
+            raise FeatureNotSupported.of(f"{name}() of distinct exact numbers", node.at)
         if candidate.function.sql == ORDERED:
             return self._collecting.collected(candidate, values, node, condition, inner)
         return self._written(candidate, values, node, condition, place)
@@ -289,6 +301,10 @@ class Calling:
         parts = (*converted, *window.parts)
         nullable = not candidate.function.never_null
         return Typed(operand(sql), use.result, node.at, parts, nullable=nullable, role=Role.WINDOW)
+
+
+def _is_float(declared: PgType) -> bool:
+    return name_of(declared) in FLOATS
 
 
 def _only_if(use: Use, condition: Typed | None, node: tree.Call) -> Use:

@@ -1,4 +1,4 @@
-"""`array_agg` and `string_agg`: aggregates whose result depends on an order.
+"""`array_agg`, `string_agg`, `jsonb_agg`: aggregates whose result depends on an order.
 
 Spark collects in no particular order, so what is collected is sorted afterwards: by the ORDER BY
 that was given, and then by the value itself, so that the result is a function of the rows alone.
@@ -14,7 +14,11 @@ from waterclock.sql.binding.ordering import check_sortable
 from waterclock.sql.binding.overloads import Candidate
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Role, Typed, operand
+from waterclock.sql.dialect import jsons as js
+from waterclock.sql.dialect.faults import raised
 from waterclock.sql.errors import FeatureNotSupported
+from waterclock.sql.functions.jsons import json_of, text_in_json
+from waterclock.sql.functions.registry import Refused
 from waterclock.sql.query import tree
 
 if TYPE_CHECKING:
@@ -48,17 +52,37 @@ class Collecting:
                 node.at,
             )
         condition_sql = self._condition(name, value, condition)
-        gathered = self._gathered(value, keys, node, condition_sql)
-        items = f"TRANSFORM({gathered}, e -> e.v)"
-        if name == "string_agg":
-            separator = converted[1]
-            if separator.known is None:
-                raise FeatureNotSupported.of("a separator that is not a constant", separator.at)
-            items = f"ARRAY_JOIN({items}, COALESCE({separator.sql}, ''))"
+        gathered = self._gathered(converted, keys, node, condition_sql)
+        items = self._made(name, gathered, converted, node)
         count = f"COUNT(CASE WHEN {condition_sql} THEN 1 END)" if condition_sql else "COUNT(1)"
         sql = f"(CASE WHEN {count} > 0 THEN {items} END)"
         parts = (*converted, *keys, *([condition] if condition is not None else []))
         return Typed(operand(sql), use.result, node.at, parts, role=Role.AGGREGATE)
+
+    def _made(self, name: str, gathered: str, values: tuple[Typed, ...], node: tree.Call) -> str:
+        """The result, of an array of structs in their order."""
+        zone = self._expressions.statement.facts.timezone
+        items = f"TRANSFORM({gathered}, e -> e.v)"
+        try:
+            match name:
+                case "string_agg":
+                    separator = values[1]
+                    if separator.known is None:
+                        what = "a separator that is not a constant"
+                        raise FeatureNotSupported.of(what, separator.at)
+                    return f"ARRAY_JOIN({items}, COALESCE({separator.sql}, ''))"
+                case "jsonb_agg":
+                    each = f"COALESCE({json_of('e', values[0].type, zone)}, 'null')"
+                    return js.array_of(f"TRANSFORM({items}, e -> {each})")
+                case "jsonb_object_agg":
+                    key = text_in_json("e.v", values[0].type, zone)
+                    missing = raised("22023", "field name must not be null")
+                    value = f"COALESCE({json_of('e.w', values[1].type, zone)}, 'null')"
+                    pair = f"NAMED_STRUCT('k', COALESCE({key}, {missing}), 'v', {value})"
+                    return js.object_of(f"TRANSFORM({gathered}, e -> {pair})")
+        except Refused as problem:
+            raise FeatureNotSupported.of(problem.what, node.at) from None
+        return items
 
     def _condition(self, name: str, value: Typed, condition: Typed | None) -> str | None:
         """Which rows count: `string_agg` leaves nulls out, `array_agg` keeps them."""
@@ -68,12 +92,18 @@ class Collecting:
         return " AND ".join(wanted) or None
 
     def _gathered(
-        self, value: Typed, keys: list[Typed], node: tree.Call, condition: str | None
+        self,
+        values: tuple[Typed, ...],
+        keys: list[Typed],
+        node: tree.Call,
+        condition: str | None,
     ) -> str:
         for key in keys:
             check_sortable(key)
         fields = [f"'k{n}', {key_sql(key)}" for n, key in enumerate(keys)]
-        fields.append(f"'v', {value.sql}")
+        fields.append(f"'v', {values[0].sql}")
+        if node.name[-1] == "jsonb_object_agg":
+            fields.append(f"'w', {values[1].sql}")
         struct = f"NAMED_STRUCT({', '.join(fields)})"
         distinct = "DISTINCT " if node.is_distinct else ""
         behind = f" FILTER (WHERE {condition})" if condition else ""

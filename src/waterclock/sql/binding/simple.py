@@ -8,13 +8,14 @@ floating-point numbers, which have NaN; no constants that the column's own type 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 
 import pyarrow as pa
 
 from waterclock.model.pg_types import column_type
 from waterclock.persist.rows import arrow_type
-from waterclock.sql.binding.api import Comparison
+from waterclock.sql.binding.api import Comparison, ParameterPlace, SimpleQuery
 from waterclock.sql.binding.typed import Typed
 from waterclock.sql.dialect.types import name_of
 
@@ -26,6 +27,44 @@ _ALIKE = frozenset(
 )
 _INTEGERS = frozenset({"int2", "int4", "int8"})
 _FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def filled(query: SimpleQuery, parameters: Sequence[pa.Scalar]) -> SimpleQuery | None:
+    """A query that was bound without values, with these values in the places of its parameters.
+
+    None if that does not say all: a parameter that is not compared with a column, a null, or a
+    value of another type than was thought.
+    """
+    used: set[int] = set()
+    conditions = []
+    for comparison in query.conditions:
+        values: list[object] = []
+        for value in comparison.values:
+            if isinstance(value, ParameterPlace):
+                used.add(value.number)
+                value = _fitting(parameters[value.number - 1], value.held)
+                if value is None:
+                    return None
+            values.append(value)
+        conditions.append(replace(comparison, values=tuple(values)))
+    if len(used) != len(parameters):
+        return None
+    return replace(query, conditions=tuple(conditions))
+
+
+def _fitting(scalar: pa.Scalar, held: pa.DataType) -> object | None:
+    if not scalar.is_valid:
+        return None
+    value: object = scalar.as_py()
+    if scalar.type == held:
+        return value
+    if not (pa.types.is_integer(scalar.type) and pa.types.is_integer(held)):
+        return None
+    try:
+        pa.scalar(value, held)
+    except (pa.ArrowInvalid, OverflowError):
+        return None
+    return value
 
 
 def column_test(operator: str, left: Typed, right: Typed) -> tuple[Comparison, ...] | None:
@@ -89,7 +128,13 @@ def _is_testable(value: Typed) -> bool:
 
 
 def _held(constant: Typed, column: Typed) -> object | None:
-    """The constant as a Python value of the column's type; None if it is not one."""
+    """The constant as a Python value of the column's type, or the place of a parameter of just
+    that type; None if it is neither.
+    """
+    if constant.parameter is not None and constant.known is None:
+        is_same = name_of(constant.type) == name_of(column.type)
+        place = ParameterPlace(constant.parameter, arrow_type(column_type(column.type)))
+        return place if is_same else None
     scalar = None if constant.known is None else constant.known.scalar
     if scalar is None or not scalar.is_valid:
         return None

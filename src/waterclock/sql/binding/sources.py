@@ -168,7 +168,8 @@ class Sources:
         del converted
         array = self._expressions.operators.filled(candidate.function, use, node.at)
         fields = candidate.function.columns or ((self._column_name(item, name), use.result),)
-        return self._exploded(array, fields, bool(candidate.function.columns), item, name, scope)
+        is_struct = len(candidate.function.columns) > 1
+        return self._exploded(array, fields, is_struct, item, name, scope)
 
     def _column_name(self, item: tree.FunctionTable, name: str) -> str:
         """A function's only column is called as the function is, or as its alias."""

@@ -87,18 +87,17 @@ def _converted(value: str, have: str, want: str, target: PgType, zone: str) -> s
         case ("numeric" | "uint8", w) if w in INTEGERS:
             return f"CAST(ROUND({value}, 0) AS {kind})"
         case (h, w) if h in FLOATS and w in FLOATS:
-            return f"CAST({value} AS {kind})"
+            return _narrowed(value) if w == "float4" else f"CAST({value} AS {kind})"
         case (h, w) if h in FLOATS and w in INTEGERS:
             return f"CAST(RINT({value}) AS {kind})"
         case "date", "timestamp":
-            return _rounded(f"CAST({value} AS TIMESTAMP_NTZ)", target, zoned=False)
+            return _rounded(datetimes.date_as_timestamp(value), target, zoned=False)
         case "date", "timestamptz":
-            moment = datetimes.to_moment(f"CAST({value} AS TIMESTAMP_NTZ)", zone)
+            moment = datetimes.to_moment(datetimes.date_as_timestamp(value), zone)
             return _rounded(moment, target, zoned=True)
-        case "timestamp", "date":
-            return f"CAST({value} AS DATE)"
-        case "timestamptz", "date":
-            return f"CAST({datetimes.to_local(value, zone)} AS DATE)"
+        case "timestamp" | "timestamptz", "date":
+            local = value if have == "timestamp" else datetimes.to_local(value, zone)
+            return datetimes.between_kinds(value, have, "date", f"CAST({local} AS DATE)")
         case "timestamp" | "timestamptz", "timestamp" | "timestamptz":
             return _timestamps(value, have, want, target, zone)
         case "timestamp" | "date", "mz_timestamp":
@@ -115,10 +114,10 @@ def _converted(value: str, have: str, want: str, target: PgType, zone: str) -> s
 
 def _to_other(value: str, have: str, want: str, zone: str) -> str:
     match have, want:
-        case "timestamp", "time":
-            return f"CAST({value} AS TIME(6))"
-        case "timestamptz", "time":
-            return f"CAST({datetimes.to_local(value, zone)} AS TIME(6))"
+        case "timestamp" | "timestamptz", "time":
+            local = value if have == "timestamp" else datetimes.to_local(value, zone)
+            finite = f"NOT {datetimes.is_infinite(value, have)}"
+            return f"CASE WHEN {finite} THEN CAST({local} AS TIME(6)) END"
         case "time", "interval":
             made = datetimes.interval("0", "0", datetimes.time_micros(value))
             return datetimes.unless_null(value, made)
@@ -147,7 +146,8 @@ def _rounded(value: str, target: PgType, *, zoned: bool) -> str:
     if not 0 <= target.modifier < 6:
         return value
     micros = datetimes.micros_of(value, zoned=zoned)
-    return datetimes.from_micros(f"ROUND({micros}, {target.modifier - 6})", zoned=zoned)
+    rounded = datetimes.from_micros(f"ROUND({micros}, {target.modifier - 6})", zoned=zoned)
+    return datetimes.if_finite(value, "timestamptz" if zoned else "timestamp", rounded)
 
 
 # --- Numerics -------------------------------------------------------------------------------------
@@ -166,13 +166,36 @@ def _to_numeric(value: str, source: PgType, target: PgType) -> Conversion:
     if have in FLOATS:
         held = spark_type(NUMERIC)
         shortest = f"CAST(FORMAT_STRING('%.{_FLOAT_DIGITS[have]}e', {value}) AS {held})"
-        finite = f"CASE WHEN {value} IS NOT NULL THEN {shortest} END"
+        finite = (
+            f"CASE WHEN ISNAN({value}) OR ABS({value}) = {_INFINITY} THEN {_NOT_A_NUMERIC}"
+            f" WHEN {value} IS NOT NULL THEN {shortest} END"
+        )
         return Conversion(finite if kind == held else f"CAST({finite} AS {kind})", result)
-    if have in INTEGERS | TEXTS | {"numeric", "uint8"}:
+    if have in TEXTS:
+        odd = f"LOWER({value}) RLIKE {quoted(_NOT_FINITE)}"
+        return Conversion(
+            f"CASE WHEN {odd} THEN {_NOT_A_NUMERIC} ELSE CAST({value} AS {kind}) END", result
+        )
+    if have in INTEGERS | {"numeric", "uint8"}:
         return Conversion(f"CAST({value} AS {kind})", result)
     if have == "jsonb":
         return Conversion(f"CAST({value} AS {kind})", result)
     raise NoConversion
+
+
+_INFINITY = "CAST('Infinity' AS DOUBLE)"
+_NOT_A_NUMERIC = raised("0A000", "an infinite numeric, or one that is no number, is not supported")
+_OVER = raised("22003", "value out of range: overflow")
+_UNDER = raised("22003", "value out of range: underflow")
+
+
+def _narrowed(value: str) -> str:
+    """A float of half the size, unless that is infinite or zero where the other is not."""
+    narrow = f"CAST({value} AS FLOAT)"
+    return (
+        f"CASE WHEN ABS({narrow}) = {_INFINITY} AND ABS({value}) < {_INFINITY} THEN {_OVER}"
+        f" WHEN {narrow} = 0 AND {value} <> 0 THEN {_UNDER} ELSE {narrow} END"
+    )
 
 
 # --- Texts ----------------------------------------------------------------------------------------
@@ -230,9 +253,7 @@ def _from_text(value: str, target: PgType, zone: str) -> str:
                 f" WHEN {value} IS NOT NULL THEN {wrong} END"
             )
         case "float4" | "float8":
-            known = f"{value} RLIKE {quoted(_FORMS[want])} OR LOWER({value}) RLIKE"
-            condition = f"({known} {quoted(_NOT_FINITE)})"
-            return _checked(value, condition, f"CAST({value} AS {kind})", target)
+            return _float_from_text(value, target)
         case "date" | "time" | "timestamp":
             condition = f"{value} RLIKE {quoted(_FORMS[want])}"
             return _checked(value, condition, f"CAST({value} AS {kind})", target, "22007")
@@ -245,6 +266,21 @@ def _from_text(value: str, target: PgType, zone: str) -> str:
         case "bytea":
             return _bytes_from_text(value)
     raise NoConversion
+
+
+def _float_from_text(value: str, target: PgType) -> str:
+    number = f"CAST({value} AS {spark_type(target)})"
+    out = raised("22003", f"value is out of range for type {type_info(target.oid).sql_name}")
+    hexadecimal = raised("0A000", "a hexadecimal number is not supported")
+    digits_in_it = f"REGEXP_EXTRACT({value}, '^[^eE]*', 0) RLIKE '[1-9]'"
+    wrong = invalid_input(type_info(target.oid).sql_name, value)
+    return (
+        f"CASE WHEN LOWER({value}) RLIKE {quoted(_NOT_FINITE)} THEN {number}"
+        f" WHEN {value} RLIKE {quoted(_FORMS['float4'])} THEN CASE WHEN ABS({number}) = {_INFINITY}"
+        f" OR ({number} = 0 AND {digits_in_it}) THEN {out} ELSE {number} END"
+        f" WHEN {value} RLIKE '^\\\\s*[+-]?0[xX]' THEN {hexadecimal}"
+        f" WHEN {value} IS NOT NULL THEN {wrong} END"
+    )
 
 
 def _moment_from_text(value: str, target: PgType, zone: str) -> str:

@@ -5,6 +5,8 @@ cast between the two is the conversion at UTC; other zones are written out. An i
 of months, days and microseconds, as PostgreSQL holds it, and what PostgreSQL does with its fields
 is written out too.
 
+The greatest and the least number stand for infinity; what is computed of a time keeps them.
+
 A local time that occurs twice, when clocks are put back, is standard time, as in PostgreSQL.
 """
 
@@ -13,11 +15,89 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.literals import quoted
 
 DAY_MICROS = 86_400_000_000
 MONTH_DAYS = 30
 _UTC = frozenset({"utc", "etc/utc", "gmt", "z", "zulu", "uct", "universal", "etc/gmt", "+00"})
+
+
+_LAST, _FIRST = "9223372036854775807L", "(-9223372036854775807L - 1L)"
+_INFINITIES = {
+    "date": ("DATE_FROM_UNIX_DATE(2147483647)", "DATE_FROM_UNIX_DATE(-2147483648)"),
+    "timestamptz": (f"TIMESTAMP_MICROS({_LAST})", f"TIMESTAMP_MICROS({_FIRST})"),
+    "timestamp": (
+        f"CAST(TIMESTAMP_MICROS({_LAST}) AS TIMESTAMP_NTZ)",
+        f"CAST(TIMESTAMP_MICROS({_FIRST}) AS TIMESTAMP_NTZ)",
+    ),
+}
+_EARLIEST = "-210866803200000000L"
+FIRST_DAY, LAST_DAY = -2_440_588, 2_145_042_905
+"""The dates that PostgreSQL has, in days since 1970."""
+
+
+def infinity(kind: str, *, negative: bool = False) -> str:
+    """Infinity of `date`, `timestamp` or `timestamptz`."""
+    return _INFINITIES[kind][1 if negative else 0]
+
+
+_LIMITS = {
+    "date": ("2147483647", "-2147483648"),
+    "timestamp": (_LAST, _FIRST),
+    "timestamptz": (_LAST, _FIRST),
+}
+
+
+def _number(value: str, kind: str) -> str:
+    """The number that a time is held as.
+
+    Times are compared with infinity by it: the optimizer would move a cast from a time to the
+    constant that it is compared with, and no other type has that one.
+    """
+    return f"UNIX_DATE({value})" if kind == "date" else micros_of(value, zoned=kind != "timestamp")
+
+
+def is_infinite(value: str, kind: str) -> str:
+    """Whether a date or timestamp is before or after all others."""
+    return f"({_number(value, kind)} IN ({', '.join(_LIMITS[kind])}))"
+
+
+def is_infinity(value: str, kind: str, *, negative: bool = False) -> str:
+    """Whether it is the one infinity, or the other."""
+    return f"({_number(value, kind)} = {_LIMITS[kind][1 if negative else 0]})"
+
+
+def if_finite(value: str, kind: str, result: str, besides: str | None = None) -> str:
+    """The result, which has the same type, but infinity stays what it is.
+
+    `besides` is another operand, which must not be null.
+    """
+    known = f" AND {besides} IS NOT NULL" if besides is not None else ""
+    return f"(CASE WHEN {is_infinite(value, kind)}{known} THEN {value} ELSE {result} END)"
+
+
+def between_kinds(value: str, have: str, want: str, result: str, besides: str | None = None) -> str:
+    """The result of a conversion, with infinity as it is in the other type."""
+    known = f" AND {besides} IS NOT NULL" if besides is not None else ""
+    cases = " ".join(
+        f"WHEN {is_infinity(value, have, negative=negative)}{known}"
+        f" THEN {infinity(want, negative=negative)}"
+        for negative in (False, True)
+    )
+    return f"(CASE {cases} ELSE {result} END)"
+
+
+def in_range(result: str, *, zoned: bool) -> str:
+    """A timestamp that was computed, unless it is before all that PostgreSQL has."""
+    first = from_micros(_EARLIEST, zoned=zoned)
+    wrong = raised("22008", "timestamp out of range")
+    return f"(CASE WHEN {result} < {first} THEN {wrong} ELSE {result} END)"
+
+
+def date_as_timestamp(value: str) -> str:
+    """The beginning of a day."""
+    return between_kinds(value, "date", "timestamp", f"CAST({value} AS TIMESTAMP_NTZ)")
 
 
 def is_utc(zone: str) -> bool:
@@ -39,7 +119,7 @@ def to_local(moment: str, zone: str) -> str:
     local = f"CAST({moment} AS TIMESTAMP_NTZ)"
     if is_utc(zone):
         return local
-    return f"CONVERT_TIMEZONE('UTC', {quoted(zone)}, {local})"
+    return if_finite(local, "timestamp", f"CONVERT_TIMEZONE('UTC', {quoted(zone)}, {local})")
 
 
 def to_moment(local: str, zone: str) -> str:
@@ -48,9 +128,14 @@ def to_moment(local: str, zone: str) -> str:
         return f"CAST({local} AS TIMESTAMP)"
     name = quoted(zone)
     early = f"CONVERT_TIMEZONE({name}, 'UTC', {local})"
-    back = f"CONVERT_TIMEZONE('UTC', {name}, TIMESTAMPADD(HOUR, 1, u))"
-    chosen = f"CASE WHEN {back} = {local} THEN TIMESTAMPADD(HOUR, 1, u) ELSE u END"
-    return f"CAST(ELEMENT_AT(TRANSFORM(ARRAY({early}), u -> {chosen}), 1) AS TIMESTAMP)"
+    # The same local time by the offset that holds a day later.
+    tomorrow = "TIMESTAMPADD(DAY, 1, v.u)"
+    offset = f"TIMESTAMPDIFF(MICROSECOND, {tomorrow}, CONVERT_TIMEZONE('UTC', {name}, {tomorrow}))"
+    late = f"TIMESTAMPADD(MICROSECOND, - {offset}, v.l)"
+    chosen = f"CASE WHEN CONVERT_TIMEZONE('UTC', {name}, {late}) = v.l THEN {late} ELSE v.u END"
+    both = f"NAMED_STRUCT('u', {early}, 'l', {local})"
+    found = f"CAST(ELEMENT_AT(TRANSFORM(ARRAY({both}), v -> {chosen}), 1) AS TIMESTAMP)"
+    return between_kinds(local, "timestamp", "timestamptz", found)
 
 
 def interval(months: str, days: str, micros: str) -> str:
@@ -84,6 +169,11 @@ class Span:
     months: str
     days: str
     micros: str
+
+    @property
+    def is_forward(self) -> bool:
+        """Whether it is known not to lead back."""
+        return all(each.isdigit() or not each for each in (self.months, self.days, self.micros))
 
     @classmethod
     def of(

@@ -87,6 +87,17 @@ def quotient_sql(left: str, left_type: PgType, right: str, right_type: PgType) -
     return f"CAST(({above} / {below}) AS {result})"
 
 
+def square_root_sql(value: str, result: PgType) -> str:
+    """The square root: that of the nearest double, made exact by two steps of Newton's method."""
+    kind = spark_type(result)
+    above = f"CAST(v.n AS DECIMAL({MOST_DIGITS},{digits(result)[1]}))"
+    step = f"CAST((v.x + CAST({above} / v.x AS {kind})) / 2BD AS {kind})"
+    start = f"NAMED_STRUCT('n', {value}, 'x', CAST(SQRT(CAST({value} AS DOUBLE)) AS {kind}))"
+    again = f"NAMED_STRUCT('n', v.n, 'x', {step})"
+    root = f"ELEMENT_AT(TRANSFORM(TRANSFORM(ARRAY({start}), v -> {again}), v -> {step}), 1)"
+    return f"(CASE WHEN {value} = 0 THEN CAST(0 AS {kind}) ELSE {root} END)"
+
+
 def _is_narrow(p: int, s: int, q: int, t: int) -> bool:
     """Whether the product has room for all its digits, or for enough of them before the point."""
     return p + q + 1 <= MOST_DIGITS or MOST_DIGITS - (s + t) >= _LEAST_WHOLE

@@ -2,13 +2,13 @@ r"""Values as text, the way PostgreSQL prints them.
 
 `true`, `1.50`, `1e+20`, `2024-01-01 10:00:00+00`, `1 mon 2 days 03:04:05`, `{a,"b c",NULL}`.
 
-Not exactly as in PostgreSQL: a float whose shortest decimal Java 17 does not find has a digit more.
+Java 17 does not always find the shortest decimal of a float; then one with a digit less is tried.
 """
 
 from __future__ import annotations
 
 from waterclock.model.pg_types import PgType
-from waterclock.sql.dialect.datetimes import is_utc, to_local, unless_null
+from waterclock.sql.dialect.datetimes import is_infinity, is_utc, to_local, unless_null
 from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.types import element_type, is_array, is_unconstrained, name_of
 
@@ -34,11 +34,11 @@ def text_of(value: str, declared: PgType, zone: str) -> str:
         case "float8":
             return _float(value, "1e15")
         case "date":
-            return _date(value)
+            return _or_infinity(value, "date", _date(value))
         case "timestamp":
-            return _timestamp(value)
+            return _or_infinity(value, "timestamp", _timestamp(value))
         case "timestamptz":
-            return _zoned(value, zone)
+            return _or_infinity(value, "timestamptz", _zoned(value, zone))
         case "interval":
             return _interval(value)
         case "uuid":
@@ -54,6 +54,11 @@ def output_of(value: str, declared: PgType, zone: str) -> str:
     """The value as it is shown to a client: as its text, but a truth value is only a letter."""
     text = text_of(value, declared, zone)
     return f"LEFT({text}, 1)" if name_of(declared) == "bool" else text
+
+
+def _or_infinity(value: str, kind: str, text: str) -> str:
+    later, earlier = (is_infinity(value, kind, negative=each) for each in (False, True))
+    return f"(CASE WHEN {later} THEN 'infinity' WHEN {earlier} THEN '-infinity' ELSE {text} END)"
 
 
 def _groups(*numbers: int) -> str:
@@ -87,7 +92,24 @@ def _float(value: str, plain_below: str) -> str:
         f" THEN {plain}"
         f" ELSE ELEMENT_AT(TRANSFORM(ARRAY({scaled}), d -> {exponent}), 1) END"
     )
-    return f"ELEMENT_AT(TRANSFORM(ARRAY(CAST({value} AS STRING)), s -> {chosen}), 1)"
+    kind = "FLOAT" if plain_below == "1e6" else "DOUBLE"
+    written = f"ARRAY(CAST({value} AS STRING))"
+    return f"ELEMENT_AT(TRANSFORM(TRANSFORM({written}, s -> {_shortest(kind)}), s -> {chosen}), 1)"
+
+
+def _shortest(kind: str) -> str:
+    """A float as Java writes it, or with a digit less if it is the same number."""
+    most = 8 if kind == "FLOAT" else 16
+    digits = "LENGTH(REGEXP_REPLACE(SPLIT_PART(s, 'E', 1), '^-?0*[.]?0*|[.]', ''))"
+    shorter = (
+        f"UPPER(FORMAT_STRING(CONCAT('%.', CAST({digits} - 2 AS STRING), 'e'), CAST(s AS DOUBLE)))"
+    )
+    doubtful = f"s LIKE '%E-3__' OR s LIKE '%E-4_' OR {digits} > {most}"
+    tried = f"CASE WHEN CAST(f AS {kind}) = CAST(s AS {kind}) THEN f ELSE s END"
+    return (
+        f"CASE WHEN ({doubtful}) AND {digits} > 1 AND s RLIKE '[1-9]'"
+        f" THEN ELEMENT_AT(TRANSFORM(ARRAY({shorter}), f -> {tried}), 1) ELSE s END"
+    )
 
 
 def _date(value: str) -> str:

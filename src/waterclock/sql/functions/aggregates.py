@@ -16,6 +16,7 @@ from waterclock.model.pg_types import (
     INT4,
     INT8,
     INTERVAL,
+    JSONB,
     MZ_TIMESTAMP,
     NUMERIC,
     OID,
@@ -33,6 +34,7 @@ from waterclock.sql.dialect.types import (
     ANYARRAY,
     ANYELEMENT,
     BPCHAR,
+    MOST_DIGITS,
     bounded,
     digits,
     is_unconstrained,
@@ -52,6 +54,12 @@ from waterclock.sql.functions.registry import (
 
 ORDERED = "{ordered}"
 """The template of an aggregate whose result depends on the order of the rows."""
+WITHOUT_DISTINCT = frozenset(
+    {"stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop"}
+)
+"""Of exact numbers they are made of several sums, which would each leave out other rows."""
+WITHIN = "{within}"
+"""That of one whose values come in WITHIN GROUP; the binder writes it, as the ordered ones."""
 _SUM_DIGITS = 10
 _COUNT = "COUNT({d}{0}){f}"
 
@@ -108,11 +116,43 @@ def _first_by_length(name: str) -> SqlRule:
     return written
 
 
-def _exact_variance(use: Use) -> str:
-    del use
-    raise Refused(
-        "a variance or deviation of exact numbers", "Cast the argument to double precision."
-    )
+def _squares(declared: PgType) -> tuple[PgType, PgType]:
+    """The digits of a number, and of sums of squares of it; `Refused` if there are too few."""
+    held = _held(declared)
+    precision, scale = digits(held)
+    if is_unconstrained(declared) or 2 * precision > MOST_DIGITS:
+        raise Refused(
+            "a variance or deviation of numbers of so many digits",
+            "Cast the argument to double precision, or to a numeric of up to 18 digits.",
+        )
+    return held, bounded(MOST_DIGITS, 2 * scale)
+
+
+def _variance_type(arguments: tuple[Argument, ...]) -> PgType:
+    _, squared = _squares(arguments[0].type)
+    return numerics.quotient_type(squared, bounded(MOST_DIGITS, 0))
+
+
+def _exact_variance(*, is_sample: bool, is_root: bool) -> SqlRule:
+    """From the count, the sum and the sum of squares, all of them exact."""
+
+    def written(use: Use) -> str:
+        [value] = use.arguments
+        held, squared = _squares(value.type)
+        number = f"CAST({value.sql} AS {spark_type(held)})"
+        count = f"CAST(COUNT({value.sql}){F} AS DECIMAL(19,0))"
+        kind = spark_type(squared)
+        total = (
+            f"CAST(SUM({number}){F} AS {spark_type(bounded(MOST_DIGITS // 2, digits(held)[1]))})"
+        )
+        squares = f"CAST(SUM({number} * {number}){F} AS {kind})"
+        above = f"(CAST({count} * {squares} AS {kind}) - CAST({total} * {total} AS {kind}))"
+        less = f"({count} - 1BD)" if is_sample else count
+        below = f"NULLIF({count} * {less}, 0BD)"
+        found = numerics.quotient_sql(above, squared, below, bounded(MOST_DIGITS, 0))
+        return numerics.square_root_sql(found, use.result) if is_root else found
+
+    return written
 
 
 def _extremes() -> list[Function]:
@@ -141,8 +181,9 @@ def _variances() -> list[Function]:
     for name, spark in names.items():
         doc = "The deviation." if name.startswith("std") else "The variance."
         found.append(aggregate(name, (FLOAT8,), FLOAT8, f"{spark}({{d}}{{0}}){{f}}", doc))
+        rule = _exact_variance(is_sample=spark.endswith("SAMP"), is_root=name.startswith("std"))
         found += [
-            aggregate(name, (exact,), NUMERIC, _exact_variance, "Not supported.")
+            aggregate(name, (exact,), _variance_type, rule, doc)
             for exact in (NUMERIC, INT2, INT4, INT8)
         ]
     return found
@@ -205,4 +246,17 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     aggregate("array_agg", (ANYELEMENT,), ANYARRAY, ORDERED, "All values, as an array."),
     aggregate("string_agg", (TEXT, TEXT), TEXT, ORDERED, "All texts, with a separator between."),
+    aggregate("jsonb_agg", (ANYELEMENT,), JSONB, ORDERED, "All values, as a JSON array."),
+    aggregate("jsonb_object_agg", (ANY, ANY), JSONB, ORDERED, "An object of names and values."),
+    aggregate(
+        *("percentile_cont", (FLOAT8,), FLOAT8, WITHIN),
+        "The value at a fraction of the order, or between two: WITHIN GROUP (ORDER BY number).",
+    ),
+    aggregate(
+        *("percentile_disc", (FLOAT8,), ANYELEMENT, WITHIN),
+        "The first value at or behind a fraction of the order: WITHIN GROUP (ORDER BY value).",
+    ),
+    aggregate(
+        *("mode", (), ANYELEMENT, WITHIN), "The most frequent value: WITHIN GROUP (ORDER BY value)."
+    ),
 )

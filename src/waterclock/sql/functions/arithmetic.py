@@ -1,7 +1,7 @@
 """Arithmetic: signs, the four operations, remainder, powers, bits.
 
-Integers and numerics that overflow are errors. Not exactly as in PostgreSQL: a floating-point
-number that overflows is infinite, and no error.
+What overflows is an error. A floating-point number also must not become zero by being too small, or
+infinite, unless an operand is.
 """
 
 from __future__ import annotations
@@ -55,15 +55,45 @@ def _integers(operator: str) -> list[Function]:
     return found
 
 
+_INFINITE = "CAST('Infinity' AS DOUBLE)"
+_OVER = raised("22003", "value out of range: overflow")
+_UNDER = raised("22003", "value out of range: underflow")
+_ZERO = raised("22012", "division by zero")
+
+
+def _of_floats(operator: str, kind: str) -> str:
+    """Spark's arithmetic, with the checks that PostgreSQL makes of its result."""
+    value = f"({{0}} {operator} {{1}})"
+    cases = ""
+    if operator == "/":
+        value = "({0} / NULLIF({1}, 0D))"
+        cases = f" WHEN {{1}} = 0D AND NOT ISNAN({{0}}) THEN {_ZERO} WHEN {{1}} = 0D THEN {{0}}"
+    if kind == "FLOAT":
+        value = f"CAST({value} AS FLOAT)"
+    finite = f"ABS({{0}}) < {_INFINITE}"
+    if operator != "/":
+        finite += f" AND ABS({{1}}) < {_INFINITE}"
+    cases += f" WHEN ABS({value}) = {_INFINITE} AND {finite} THEN {_OVER}"
+    if operator == "*":
+        cases += f" WHEN {value} = 0D AND {{0}} <> 0D AND {{1}} <> 0D THEN {_UNDER}"
+    if operator == "/":
+        not_endless = f"ABS({{1}}) <> {_INFINITE}"
+        cases += f" WHEN {value} = 0D AND {{0}} <> 0D AND {not_endless} THEN {_UNDER}"
+    return f"(CASE WHEN {{0}} IS NULL OR {{1}} IS NULL THEN NULL{cases} ELSE {value} END)"
+
+
+def scaled_float(operator: str, factor: str) -> str:
+    """A number times or by a constant, with the same checks."""
+    return _of_floats(operator, "DOUBLE").replace("{1}", factor)
+
+
 def _floats(operator: str) -> list[Function]:
     doc = f"The {_NAMES[operator]} of floating-point numbers."
     found = []
     for left in (FLOAT4, FLOAT8):
         for right in (FLOAT4, FLOAT8):
             result = FLOAT4 if left == right == FLOAT4 else FLOAT8
-            sql = f"({{0}} {operator} {{1}})"
-            if result == FLOAT4 and operator == "/":
-                sql = f"CAST({sql} AS FLOAT)"
+            sql = _of_floats(operator, spark_type(result))
             found.append(scalar(operator, (left, right), result, sql, doc))
     return found
 
@@ -103,6 +133,10 @@ POWER = (
     + raised(_FOR_POWERS, "zero raised to a negative power is undefined")
     + " WHEN {0} < 0 AND {1} <> RINT({1}) THEN "
     + raised(_FOR_POWERS, "a negative number raised to a non-integer power yields a complex result")
+    + f" WHEN ABS(POWER({{0}}, {{1}})) = {_INFINITE} AND ABS({{0}}) < {_INFINITE}"
+    + f" AND ABS({{1}}) < {_INFINITE} THEN {_OVER}"
+    + f" WHEN POWER({{0}}, {{1}}) = 0D AND {{0}} <> 0D AND ABS({{0}}) < {_INFINITE}"
+    + f" AND ABS({{1}}) < {_INFINITE} THEN {_UNDER}"
     + " ELSE POWER({0}, {1}) END)"
 )
 SQUARE_ROOT = (
@@ -134,6 +168,14 @@ def _signs() -> list[Function]:
     return found
 
 
+def _moved_left(kind: PgType) -> str:
+    """Bits that do not fit are lost."""
+    moved = "SHIFTLEFT({0}, {1})"
+    if kind == INT2:
+        return f"CAST((({moved} & 65535) ^ 32768) - 32768 AS SMALLINT)"
+    return f"CAST({moved} AS {spark_type(kind)})"
+
+
 def _bits() -> list[Function]:
     found = []
     for each in _INTS:
@@ -146,7 +188,7 @@ def _bits() -> list[Function]:
             scalar("#", pair, each, "({0} ^ {1})", "Bits that only one of them has."),
             scalar("~", (each,), each, "(~ {0})", "The other bits."),
             scalar(
-                *("<<", (each, INT4), each, f"CAST(SHIFTLEFT({{0}}, {{1}}) AS {kind})"),
+                *("<<", (each, INT4), each, _moved_left(each)),
                 "Bits moved to the left.",
             ),
             scalar(

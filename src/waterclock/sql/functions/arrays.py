@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from waterclock.model.pg_types import BOOL, INT4, TEXT
+from waterclock.model.pg_types import BOOL, INT4, TEXT, PgType
+from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.texts import output_of
 from waterclock.sql.dialect.types import (
     ANYARRAY,
@@ -14,8 +15,14 @@ from waterclock.sql.dialect.types import (
 from waterclock.sql.functions.registry import Function, Use, scalar
 
 _LENGTH = "(CASE WHEN {1} = 1 AND SIZE({0}) > 0 THEN SIZE({0}) END)"
-_CONTAINS = "(SIZE(ARRAY_EXCEPT({1}, {0})) = 0 AND NOT EXISTS({1}, e -> e IS NULL))"
-_CONTAINED = "(SIZE(ARRAY_EXCEPT({0}, {1})) = 0 AND NOT EXISTS({0}, e -> e IS NULL))"
+_CONTAINS = (
+    "(CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL"
+    " THEN SIZE(ARRAY_EXCEPT({1}, {0})) = 0 AND NOT EXISTS({1}, e -> e IS NULL) END)"
+)
+_CONTAINED = (
+    "(CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL"
+    " THEN SIZE(ARRAY_EXCEPT({0}, {1})) = 0 AND NOT EXISTS({0}, e -> e IS NULL) END)"
+)
 _OVERLAP = (
     "(CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL"
     " THEN COALESCE(ARRAYS_OVERLAP({0}, {1}), FALSE) END)"
@@ -27,6 +34,13 @@ _PLACE = (
     " 'found', CASE WHEN a.found = 0 AND e <=> {1} THEN a.n + 1 ELSE a.found END),"
     " a -> CASE WHEN {0} IS NULL THEN NULL ELSE a.found END), 0)"
 )
+INT4_ARRAY = PgType(1007)
+_PLACES = "FILTER(TRANSFORM({0}, (e, i) -> CASE WHEN e <=> {1} THEN i + 1 END), p -> p IS NOT NULL)"
+_TRIMMED = (
+    "(CASE WHEN {0} IS NULL THEN NULL WHEN {1} < 0 OR {1} > SIZE({0}) THEN "
+    + raised("2202E", "number of elements to trim is out of range")
+    + " ELSE SLICE({0}, 1, SIZE({0}) - {1}) END)"
+)
 _CAT = "(CASE WHEN {0} IS NULL THEN {1} WHEN {1} IS NULL THEN {0} ELSE CONCAT({0}, {1}) END)"
 _APPEND = "CONCAT(COALESCE({0}, ARRAY()), ARRAY({1}))"
 _PREPEND = "CONCAT(ARRAY({0}), COALESCE({1}, ARRAY()))"
@@ -36,14 +50,19 @@ def _joined(use: Use) -> str:
     array, separator, *rest = use.arguments
     inner = output_of("e", element_type(array.type), use.zone)
     texts = f"TRANSFORM({array.sql}, e -> {inner})"
-    return f"ARRAY_JOIN({', '.join([texts, separator.sql, *(each.sql for each in rest)])})"
+    plain = f"ARRAY_JOIN({texts}, {separator.sql})"
+    if not rest:
+        return plain
+    [null] = rest
+    shown = f"ARRAY_JOIN({texts}, {separator.sql}, {null.sql})"
+    return f"(CASE WHEN {null.sql} IS NULL THEN {plain} ELSE {shown} END)"
 
 
 def split(use: Use) -> str:
     """The pieces of a text between separators, as an array; one character each without one."""
     text, separator, *rest = (each.sql for each in use.arguments)
     pieces = (
-        f"CASE WHEN {text} = '' THEN ARRAY()"
+        f"CASE WHEN {text} IS NULL THEN NULL WHEN {text} = '' THEN ARRAY()"
         f" WHEN {separator} IS NULL THEN SPLIT({text}, '')"
         f" WHEN {separator} = '' THEN ARRAY({text})"
         f" ELSE SPLIT({text}, CONCAT('\\\\Q', {separator}, '\\\\E'), -1) END"
@@ -76,6 +95,8 @@ FUNCTIONS: tuple[Function, ...] = (
     scalar("array_remove", (_ANY, _ELEMENT), _ANY, _REMOVED, "Without these elements."),
     scalar("array_replace", (_ANY, _ELEMENT, _ELEMENT), _ANY, _REPLACED, "One by another."),
     scalar("array_position", (_ANY, _ELEMENT), INT4, _PLACE, "Where an element is first."),
+    scalar("array_positions", (_ANY, _ELEMENT), INT4_ARRAY, _PLACES, "Where it is, everywhere."),
+    scalar("trim_array", (ANYARRAY, INT4), ANYARRAY, _TRIMMED, "Without so many at the end."),
     scalar("array_to_string", (ANYARRAY, TEXT), TEXT, _joined, "The elements as one text."),
     scalar("array_to_string", (ANYARRAY, TEXT, TEXT), TEXT, _joined, "With a text for nulls."),
     scalar("string_to_array", (TEXT, TEXT), TEXT_ARRAY, split, "The pieces between separators."),

@@ -81,7 +81,11 @@ def _of_sign(sign: str) -> list[Function]:
         *(_plain(sign, one, other) for kinds in _MIXED for one in kinds for other in kinds),
         _without_blanks(sign),
         scalar(sign, (INTERVAL, INTERVAL), BOOL, _intervals(sign), doc),
-        scalar(sign, (JSONB, JSONB), BOOL, _equality_only(sign, "jsonb values"), doc),
+        *(
+            [scalar(sign, (JSONB, JSONB), BOOL, _equality_only(sign, "jsonb values"), doc)]
+            if sign not in ("=", "<>")
+            else []  # among the operators of JSON
+        ),
         scalar(sign, (ANYARRAY, ANYARRAY), BOOL, _equality_only(sign, "arrays"), doc),
     ]
 

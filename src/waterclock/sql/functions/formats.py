@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import re
 
+from waterclock.model.pg_types import TEXT
 from waterclock.sql.dialect import datetimes as dt
-from waterclock.sql.dialect.literals import quoted
+from waterclock.sql.dialect.literals import null, quoted
 from waterclock.sql.functions.registry import Refused, Use
 
 _PATTERN = re.compile(
     r'"(?P<literal>[^"]*)"|(?P<fm>FM)?(?P<pattern>HH24|HH12|YYYY|IYYY|DDD|Month|MONTH|month|Mon|MON|mon'
-    r"|Day|DAY|day|Dy|DY|dy|HH|MI|SS|MS|US|AM|PM|am|pm|YY|MM|DD|IW|ID|Q|D)|(?P<other>.)",
+    r"|Day|DAY|day|Dy|DY|dy|hh24|hh12|yyyy|iyyy|ddd|HH|MI|SS|MS|US|AM|PM|am|pm|YY|MM|DD|IW|ID"
+    r"|hh|mi|ss|ms|us|yy|mm|dd|iw|id|Q|D|q)|(?P<other>.)",
     re.DOTALL,
 )
 
 
 def _number(sql: str, digits: int, *, filled: bool) -> str:
     text = f"CAST({sql} AS STRING)"
-    return f"LPAD({text}, {digits}, '0')" if filled else text
+    return f"LPAD({text}, GREATEST({digits}, LENGTH({text})), '0')" if filled else text
 
 
+_OF_ERA = "(CASE WHEN {0} > 0 THEN {0} ELSE 1 - {0} END)"
 _NUMBERS = {
     "MM": ("MONTH({0})", 2),
     "DD": ("DAY({0})", 2),
@@ -30,9 +33,9 @@ _NUMBERS = {
     "MI": ("MINUTE({0})", 2),
     "SS": ("SECOND({0})", 2),
     "IW": ("WEEKOFYEAR({0})", 2),
-    "YY": ("(YEAR({0}) % 100)", 2),
-    "YYYY": ("YEAR({0})", 4),
-    "IYYY": ("EXTRACT(YEAROFWEEK FROM {0})", 4),
+    "YY": (f"({_OF_ERA.format('YEAR({0})')} % 100)", 2),
+    "YYYY": (_OF_ERA.format("YEAR({0})"), 4),
+    "IYYY": (_OF_ERA.format("EXTRACT(YEAROFWEEK FROM {0})"), 4),
     "Q": ("QUARTER({0})", 1),
     "D": ("DAYOFWEEK({0})", 1),
     "ID": ("(WEEKDAY({0}) + 1)", 1),
@@ -42,6 +45,8 @@ _WIDTH = 9
 
 
 def _piece(pattern: str, local: str, *, bare: bool) -> str:
+    if pattern.upper() in _NUMBERS or pattern in ("ms", "us"):
+        pattern = pattern.upper()  # only names have a case of their own
     if pattern in _NUMBERS:
         template, digits = _NUMBERS[pattern]
         return _number(template.format(local), digits, filled=not bare)
@@ -86,5 +91,6 @@ def time_format(use: Use) -> str:
             raise Refused(f'the pattern "{found["other"]}" of to_char()')
         else:
             pieces.append(quoted(found["other"]))
-    text = f"CONCAT({', '.join(pieces)})" if pieces else "''"
-    return f"(CASE WHEN {local} IS NOT NULL THEN {text} END)"
+    text = f"CONCAT({', '.join(pieces)})" if pieces else null(TEXT)
+    # Null is neither infinite nor not.
+    return f"(CASE WHEN NOT {dt.is_infinite(local, 'timestamp')} THEN {text} END)"

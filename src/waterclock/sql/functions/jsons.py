@@ -1,15 +1,15 @@
-"""Functions of JSON.
+"""Functions and operators of JSON.
 
-A `jsonb` value is held as its text in PostgreSQL's normal form: members in order of the length of
-their names, one blank behind each colon and comma. What is taken out of one is in that form again.
-
-Not exactly as in PostgreSQL: a number of more than 17 digits, or with zeros at its end, is rounded
-to a double when it is taken out.
+A `jsonb` value is held as its text in PostgreSQL's normal form (`dialect.jsons`), and so is what is
+computed from one. A `json` value is whatever text it was given as, and PostgreSQL keeps that text;
+here it must be cast to `jsonb` for anything to be done with it.
 """
 
 from __future__ import annotations
 
-from waterclock.model.pg_types import INT4, JSONB, TEXT, PgType
+from waterclock.model.pg_types import BOOL, INT4, JSONB, TEXT, PgType
+from waterclock.sql.dialect import jsons as js
+from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.texts import text_of
 from waterclock.sql.dialect.types import (
@@ -23,86 +23,187 @@ from waterclock.sql.dialect.types import (
 )
 from waterclock.sql.functions.registry import Argument, Function, Refused, SqlRule, Use, scalar
 
-_SPACED = (quoted('\\G((?:[^":,]|"(?:[^"\\\\]|\\\\.)*")*[:,])'), quoted("$1 "))
+_WRONG = "22023"
+_SCALAR = raised(_WRONG, "cannot delete from scalar")
 
 
-def spaced(compact: str) -> str:
-    """JSON text without blanks in the normal form."""
-    return f"REGEXP_REPLACE({compact}, {_SPACED[0]}, {_SPACED[1]})"
+def _of_jsonb(use: Use) -> None:
+    if name_of(use.arguments[0].type) == "json":
+        raise Refused("an operator or function of json", "Use jsonb.")
 
 
-def _step(argument: Argument) -> str:
-    """One step of a path: `['name']` or `[0]`."""
-    if name_of(argument.type) == "int4":
-        if argument.value is None or argument.value < 0:
-            raise Refused("an element of JSON by a number that is not constant, or below 0")
-        return f"[{argument.value}]"
-    return _name(argument)
-
-
-def _name(argument: Argument) -> str:
-    if argument.text is None:
-        raise Refused("a member of JSON by a name that is not a constant")
-    if "'" in argument.text or not argument.text:
-        raise Refused("a member of JSON whose name is empty or has a quote in it")
-    return f"['{argument.text}']"
-
-
-def _as_json(value: str, path: str) -> str:
-    """What is at the path, as JSON; null if nothing is."""
-    where = quoted(path)
-    raw = spaced(f"GET_JSON_OBJECT({value}, {where})")
-    found = f"VARIANT_GET(PARSE_JSON({value}), {where}, 'variant')"
-    chosen = (
-        "CASE WHEN v IS NULL THEN NULL WHEN IS_VARIANT_NULL(v) THEN 'null'"
-        f" WHEN SCHEMA_OF_VARIANT(v) = 'STRING' THEN TO_JSON(v) ELSE {raw} END"
-    )
-    return f"ELEMENT_AT(TRANSFORM(ARRAY({found}), v -> {chosen}), 1)"
-
-
-def _as_text(value: str, path: str) -> str:
-    """What is at the path, as text; a JSON null is null."""
-    where = quoted(path)
-    raw = f"GET_JSON_OBJECT({value}, {where})"
-    kind = f"SCHEMA_OF_VARIANT(VARIANT_GET(PARSE_JSON({value}), {where}, 'variant'))"
-    nested = f"{kind} LIKE 'OBJECT%' OR {kind} LIKE 'ARRAY%'"
-    return f"(CASE WHEN {raw} IS NULL THEN NULL WHEN {nested} THEN {spaced(raw)} ELSE {raw} END)"
+def name_token(argument: Argument) -> str:
+    """A name as the JSON string that it is in a document."""
+    if argument.text is not None:
+        return quoted(js.string_literal(argument.text))
+    return js.string_of(argument.sql)
 
 
 def _taken(*, as_text: bool) -> SqlRule:
     def written(use: Use) -> str:
+        _of_jsonb(use)
         value, step = use.arguments
-        path = "$" + _step(step)
-        found = _as_text(value.sql, path) if as_text else _as_json(value.sql, path)
-        if step.value == 0 and name_of(value.type) == "jsonb":
-            # A jsonb that is no array counts as one of itself, if it is not an object.
-            whole = f"NULLIF({_as_text(value.sql, '$')}, 'null')" if as_text else value.sql
-            return f"(CASE WHEN LEFT({value.sql}, 1) IN ('[', '{{') THEN {found} ELSE {whole} END)"
-        return found
+        if name_of(step.type) == "int4":
+            found = js.element(value.sql, step.sql)
+        else:
+            found = js.member(value.sql, name_token(step))
+        return js.let({"v": found}, "j", js.text_of_json("j.v")) if as_text else found
 
     return written
 
 
 def _deep(*, as_text: bool) -> SqlRule:
     def written(use: Use) -> str:
-        value, path = use.arguments
-        if path.value is None:
-            raise Refused("a path into JSON that is not a constant")
-        steps = [str(each) for each in path.value]
-        if any(set(each) & set("'\"\\") for each in steps):
-            raise Refused("a path into JSON with quotes in it")
-        written_path = "$" + "".join(
-            f"[{each}]" if each.isdigit() else f"['{each}']" for each in steps
-        )
-        return _as_text(value.sql, written_path) if as_text else _as_json(value.sql, written_path)
+        _of_jsonb(use)
+        value, path = (each.sql for each in use.arguments)
+        found = js.at_path(value, path)
+        return js.let({"v": found}, "j", js.text_of_json("j.v")) if as_text else found
 
     return written
 
 
+# --- Asking ---------------------------------------------------------------------------------------
+
+
+def _contains(*, flipped: bool) -> SqlRule:
+    def written(use: Use) -> str:
+        value, wanted = use.arguments[::-1] if flipped else use.arguments
+        if wanted.text is None:
+            raise Refused("containment of a jsonb value that is not a constant")
+        found = js.contains("q.v", js.parsed(wanted.text))
+        return js.let({"v": value.sql}, "q", f"(CASE WHEN q.v IS NOT NULL THEN {found} END)")
+
+    return written
+
+
+def _names(value: str) -> str:
+    """The names of an object's members, or the strings of an array, as JSON strings."""
+    of_object = f"FILTER({js.pieces(value)}, (e, i) -> i % 2 = 0)"
+    of_array = f"FILTER({js.elements(value)}, e -> LEFT(e, 1) = '\"')"
+    return f"(CASE WHEN {js.is_object(value)} THEN {of_object} ELSE {of_array} END)"
+
+
+def _has(use: Use) -> str:
+    value, name = use.arguments
+    return f"ARRAY_CONTAINS({_names(value.sql)}, {name_token(name)})"
+
+
+def _has_of(kind: str) -> SqlRule:
+    def written(use: Use) -> str:
+        value, names = (each.sql for each in use.arguments)
+        wanted = f"TRANSFORM(FILTER(q.n, e -> e IS NOT NULL), e -> {js.string_of('e')})"
+        test = f"{kind}({wanted}, e -> ARRAY_CONTAINS(q.h, e))"
+        asked = js.let({"h": _names(value), "n": names}, "q", test)
+        return f"(CASE WHEN {value} IS NOT NULL AND {names} IS NOT NULL THEN {asked} END)"
+
+    return written
+
+
+def _equal(sign: str) -> SqlRule:
+    def written(use: Use) -> str:
+        left, right = (js.canonical(each.sql) for each in use.arguments)
+        return f"({left} {sign} {right})"
+
+    return written
+
+
+# --- Changing -------------------------------------------------------------------------------------
+
+
+def _joined(use: Use) -> str:
+    left, right = (each.sql for each in use.arguments)
+    merged = js.object_of(f"CONCAT({js.members(left)}, {js.members(right)})")
+    listed = js.array_of(f"CONCAT({js.elements(left)}, {js.elements(right)})")
+    both = f"{js.is_object(left)} AND {js.is_object(right)}"
+    known = f"{left} IS NOT NULL AND {right} IS NOT NULL"
+    return f"(CASE WHEN {known} THEN CASE WHEN {both} THEN {merged} ELSE {listed} END END)"
+
+
+def _without(value: str, tokens: str) -> str:
+    """Without members, or strings, of some names, given as an array of JSON strings."""
+    pairs = "FILTER(TRANSFORM(r.p, (e, i) -> NAMED_STRUCT('e', e, 'i', i, 'k', GET(r.p, i - 1))),"
+    kept = f"{pairs} x -> x.i % 2 = 1 AND NOT ARRAY_CONTAINS(r.n, x.k))"
+    texts = f"TRANSFORM({kept}, x -> CONCAT(x.k, ': ', x.e))"
+    of_object = f"CONCAT('{{', ARRAY_JOIN({texts}, ', '), '}}')"
+    of_array = js.array_of("FILTER(r.p, e -> NOT ARRAY_CONTAINS(r.n, e))")
+    body = f"(CASE WHEN {js.is_object('r.v')} THEN {of_object} ELSE {of_array} END)"
+    made = js.let({"v": value, "p": js.pieces(value), "n": tokens}, "r", body)
+    return (
+        f"(CASE WHEN {tokens} IS NULL THEN NULL WHEN {js.is_scalar(value)} THEN {_SCALAR}"
+        f" WHEN {value} IS NOT NULL THEN {made} END)"
+    )
+
+
+def _less_name(use: Use) -> str:
+    value, name = use.arguments
+    token = name_token(name)
+    return f"(CASE WHEN {token} IS NOT NULL THEN {_without(value.sql, f'ARRAY({token})')} END)"
+
+
+def _less_names(use: Use) -> str:
+    value, names = (each.sql for each in use.arguments)
+    tokens = f"TRANSFORM(FILTER({names}, e -> e IS NOT NULL), e -> {js.string_of('e')})"
+    return _without(value, tokens)
+
+
+def _less_place(use: Use) -> str:
+    value, place = (each.sql for each in use.arguments)
+    index = "CASE WHEN r.n < 0 THEN r.n + SIZE(r.p) ELSE r.n END"
+    kept = js.array_of(f"FILTER(r.p, (e, i) -> i <> ({index}))")
+    of_object = raised(_WRONG, "cannot delete from object using integer index")
+    made = js.let({"p": js.pieces(value), "n": place}, "r", kept)
+    return (
+        f"(CASE WHEN {place} IS NULL THEN NULL WHEN {js.is_object(value)} THEN {of_object}"
+        f" WHEN {js.is_scalar(value)} THEN {_SCALAR} WHEN {value} IS NOT NULL THEN {made} END)"
+    )
+
+
+def _path(argument: Argument) -> tuple[str, ...]:
+    if argument.value is None:
+        raise Refused("a path into JSON that is not a constant")
+    if any(each is None for each in argument.value):
+        raise Refused("a path into JSON with a null in it")
+    return tuple(str(each) for each in argument.value)
+
+
+def _unless_empty(value: str, changed: str) -> str:
+    """In what is empty there is nothing to change, whatever the path says."""
+    return f"(CASE WHEN {value} IN ('[]', '{{}}') THEN {value} ELSE {changed} END)"
+
+
+def _set(use: Use) -> str:
+    value, path, new, *flag = use.arguments
+    if flag and flag[0].value is None:
+        raise Refused("jsonb_set() with a flag that is not a constant")
+    steps = _path(path)
+    scalar_one = raised(_WRONG, "cannot set path in scalar")
+    changed = "z.v"
+    create = not flag or bool(flag[0].value)
+    if steps:
+        changed = js.replaced("z.v", steps, "z.n", create=create)
+    if not create:
+        changed = _unless_empty("z.v", changed)
+    body = f"(CASE WHEN {js.is_scalar('z.v')} THEN {scalar_one} ELSE {changed} END)"
+    known = f"{value.sql} IS NOT NULL AND {new.sql} IS NOT NULL"
+    made = js.let({"v": value.sql, "n": new.sql}, "z", body)
+    return f"(CASE WHEN {known} THEN {made} END)"
+
+
+def _less_path(use: Use) -> str:
+    value, path = use.arguments
+    steps = _path(path)
+    scalar_one = raised(_WRONG, "cannot delete path in scalar")
+    changed = _unless_empty("z.v", js.removed("z.v", steps)) if steps else "z.v"
+    body = f"(CASE WHEN {js.is_scalar('z.v')} THEN {scalar_one} ELSE {changed} END)"
+    return js.let({"v": value.sql}, "z", body)
+
+
+# --- Making ---------------------------------------------------------------------------------------
+
 _KINDS = (
-    "(CASE WHEN {0} IS NULL THEN NULL WHEN LEFT(LTRIM({0}), 1) = '{{' THEN 'object'"
-    " WHEN LEFT(LTRIM({0}), 1) = '[' THEN 'array' WHEN LEFT(LTRIM({0}), 1) = '\"' THEN 'string'"
-    " WHEN TRIM({0}) IN ('true', 'false') THEN 'boolean' WHEN TRIM({0}) = 'null' THEN 'null'"
+    "(CASE WHEN {0} IS NULL THEN NULL WHEN LEFT({0}, 1) = '{{' THEN 'object'"
+    " WHEN LEFT({0}, 1) = '[' THEN 'array' WHEN LEFT({0}, 1) = '\"' THEN 'string'"
+    " WHEN {0} IN ('true', 'false') THEN 'boolean' WHEN {0} = 'null' THEN 'null'"
     " ELSE 'number' END)"
 )
 _AS_NUMBERS = frozenset({"int2", "int4", "int8", "numeric", "oid", "uint8", "mz_timestamp"})
@@ -112,18 +213,30 @@ def json_of(value: str, declared: PgType, zone: str) -> str:
     """Any value as JSON; null stays null."""
     if is_array(declared):
         inner = f"COALESCE({json_of('e', element_type(declared), zone)}, 'null')"
-        return f"CONCAT('[', ARRAY_JOIN(TRANSFORM({value}, e -> {inner}), ', '), ']')"
+        return js.array_of(f"TRANSFORM({value}, e -> {inner})")
     name = name_of(declared)
-    if name in ("json", "jsonb"):
+    if name == "json":
+        raise Refused("a json value in another one", "Use jsonb.")
+    if name == "jsonb":
         return value
-    text = text_of(value, declared, zone)
     if name in _AS_NUMBERS or name == "bool":
-        return text
+        return text_of(value, declared, zone)
     if name in ("float4", "float8"):
         raise Refused("a floating-point number as JSON", "Cast it to numeric.")
+    return js.string_of(text_in_json(value, declared, zone))
+
+
+def text_in_json(value: str, declared: PgType, zone: str) -> str:
+    """The text of a value as a string, or a name, in JSON has it."""
+    text = text_of(value, declared, zone)
+    name = name_of(declared)
     if name in ("timestamp", "timestamptz"):
         text = f"REPLACE({text}, ' ', 'T')"
-    return f"TO_JSON(CAST({text} AS VARIANT))"
+        if name == "timestamptz":
+            # JSON has the minutes of an offset always.
+            text = f"REGEXP_REPLACE({text}, '([+-][0-9]{{2}})$', '\\u00241:00')"
+        text = f"REPLACE({text}, 'TBC', ' BC')"
+    return text
 
 
 def _to_json(use: Use) -> str:
@@ -131,44 +244,101 @@ def _to_json(use: Use) -> str:
     return json_of(value.sql, value.type, use.zone)
 
 
+def json_or_null(argument: Argument, use: Use) -> str:
+    """A value as JSON, with JSON's own null for null."""
+    return f"COALESCE({json_of(argument.sql, argument.type, use.zone)}, 'null')"
+
+
 def _built_array(use: Use) -> str:
-    items = [f"COALESCE({json_of(a.sql, a.type, use.zone)}, 'null')" for a in use.arguments]
-    return "CONCAT('[', " + ", ', ', ".join(items) + ", ']')"
+    items = ", ".join(json_or_null(each, use) for each in use.arguments)
+    return js.array_of(f"ARRAY({items})")
 
 
 def _built_object(use: Use) -> str:
     if len(use.arguments) % 2:
         raise Refused("a JSON object of an odd number of arguments")
-    members: dict[str, str] = {}
-    for key, value in zip(use.arguments[::2], use.arguments[1::2], strict=True):
-        if key.text is None:
-            raise Refused("a JSON object with a name that is not a constant")
-        members[key.text] = f"COALESCE({json_of(value.sql, value.type, use.zone)}, 'null')"
-    pieces = [
-        f"CONCAT(TO_JSON(CAST({quoted(name)} AS VARIANT)), ': ', {members[name]})"
-        for name in sorted(members, key=lambda each: (len(each.encode()), each.encode()))
-    ]
-    return "CONCAT('{', CONCAT_WS(', ', " + ", ".join(pieces) + "), '}')"
-
-
-_BOTH = (JSONB, JSON)
-OPERATORS: tuple[Function, ...] = tuple(
-    entry
-    for kind in _BOTH
-    for entry in (
-        scalar("->", (kind, TEXT), kind, _taken(as_text=False), "A member."),
-        scalar("->", (kind, INT4), kind, _taken(as_text=False), "An element, counted from 0."),
-        scalar("->>", (kind, TEXT), TEXT, _taken(as_text=True), "A member, as text."),
-        scalar("->>", (kind, INT4), TEXT, _taken(as_text=True), "An element, as text."),
-        scalar("#>", (kind, TEXT_ARRAY), kind, _deep(as_text=False), "What is at a path."),
-        scalar("#>>", (kind, TEXT_ARRAY), TEXT, _deep(as_text=True), "The same, as text."),
+    pairs = ", ".join(
+        f"NAMED_STRUCT('k', {_name(key, place, use)}, 'v', {json_or_null(value, use)})"
+        for place, (key, value) in enumerate(
+            zip(use.arguments[::2], use.arguments[1::2], strict=True)
+        )
     )
+    return js.object_of(f"ARRAY({pairs})")
+
+
+def _name(argument: Argument, place: int, use: Use) -> str:
+    if is_array(argument.type) or name_of(argument.type) in ("json", "jsonb"):
+        raise Refused("a JSON object with a name that is no scalar")
+    missing = raised(_WRONG, f"argument {2 * place + 1}: key must not be null")
+    return f"COALESCE({text_in_json(argument.sql, argument.type, use.zone)}, {missing})"
+
+
+def _array_length(use: Use) -> str:
+    _of_jsonb(use)
+    [value] = (each.sql for each in use.arguments)
+    of_object = raised(_WRONG, "cannot get array length of a non-array")
+    of_scalar = raised(_WRONG, "cannot get array length of a scalar")
+    return (
+        f"(CASE WHEN {js.is_array(value)} THEN SIZE({js.pieces(value)})"
+        f" WHEN {js.is_object(value)} THEN {of_object} WHEN {value} IS NOT NULL THEN {of_scalar}"
+        " END)"
+    )
+
+
+def _typeof(use: Use) -> str:
+    _of_jsonb(use)
+    return _KINDS.format(use.arguments[0].sql)
+
+
+def _stripped(use: Use) -> str:
+    [value] = (each.sql for each in use.arguments)
+    return js.without_nulls(value)
+
+
+_PAIR = (JSONB, JSONB)
+OPERATORS: tuple[Function, ...] = (
+    *(
+        entry
+        for kind, end in ((JSONB, ""), (JSON, " Not supported: use jsonb."))
+        for entry in (
+            scalar("->", (kind, TEXT), kind, _taken(as_text=False), f"A member.{end}"),
+            scalar("->", (kind, INT4), kind, _taken(as_text=False), f"An element, from 0.{end}"),
+            scalar("->>", (kind, TEXT), TEXT, _taken(as_text=True), f"A member, as text.{end}"),
+            scalar("->>", (kind, INT4), TEXT, _taken(as_text=True), f"An element, as text.{end}"),
+            scalar(
+                "#>", (kind, TEXT_ARRAY), kind, _deep(as_text=False), f"What is at a path.{end}"
+            ),
+            scalar(
+                "#>>", (kind, TEXT_ARRAY), TEXT, _deep(as_text=True), f"The same, as text.{end}"
+            ),
+        )
+    ),
+    scalar("@>", _PAIR, BOOL, _contains(flipped=False), "Whether it contains a constant."),
+    scalar("<@", _PAIR, BOOL, _contains(flipped=True), "Whether a constant contains it."),
+    scalar("?", (JSONB, TEXT), BOOL, _has, "Whether it has a member, or string, of that name."),
+    scalar("?|", (JSONB, TEXT_ARRAY), BOOL, _has_of("EXISTS"), "Whether it has one of them."),
+    scalar("?&", (JSONB, TEXT_ARRAY), BOOL, _has_of("FORALL"), "Whether it has all of them."),
+    scalar("||", _PAIR, JSONB, _joined, "Both objects, or both arrays, as one."),
+    scalar("-", (JSONB, TEXT), JSONB, _less_name, "Without a member, or a string."),
+    scalar("-", (JSONB, TEXT_ARRAY), JSONB, _less_names, "Without members, or strings."),
+    scalar("-", (JSONB, INT4), JSONB, _less_place, "Without the element at a place."),
+    scalar("#-", (JSONB, TEXT_ARRAY), JSONB, _less_path, "Without what is at a constant path."),
+    *(
+        scalar(sign, _PAIR, BOOL, _equal(sign), doc)
+        for sign, doc in {"=": "Whether both are equal.", "<>": "Whether they differ."}.items()
+    ),
 )
 FUNCTIONS: tuple[Function, ...] = (
-    scalar("jsonb_typeof", (JSONB,), TEXT, _KINDS, "What kind of JSON it is."),
-    scalar("json_typeof", (JSON,), TEXT, _KINDS, "What kind of JSON it is."),
-    scalar("jsonb_array_length", (JSONB,), INT4, "JSON_ARRAY_LENGTH({0})", "How many elements."),
-    scalar("json_array_length", (JSON,), INT4, "JSON_ARRAY_LENGTH({0})", "How many elements."),
+    scalar("jsonb_typeof", (JSONB,), TEXT, _typeof, "What kind of JSON it is."),
+    scalar("json_typeof", (JSON,), TEXT, _typeof, "Not supported: use jsonb."),
+    scalar("jsonb_array_length", (JSONB,), INT4, _array_length, "How many elements."),
+    scalar("json_array_length", (JSON,), INT4, _array_length, "Not supported: use jsonb."),
+    scalar("jsonb_strip_nulls", (JSONB,), JSONB, _stripped, "Without members that are null."),
+    scalar("jsonb_set", (JSONB, TEXT_ARRAY, JSONB), JSONB, _set, "With a value at a path."),
+    scalar(
+        *("jsonb_set", (JSONB, TEXT_ARRAY, JSONB, BOOL), JSONB, _set),
+        "With a value at a path; whether to add it is a constant.",
+    ),
     scalar("to_jsonb", (ANYELEMENT,), JSONB, _to_json, "A value as JSON."),
     scalar(
         *("jsonb_build_array", (ANY,), JSONB, _built_array, "An array of the arguments."),

@@ -11,11 +11,20 @@ from waterclock.model.pg_types import (
     INT4,
     INT8,
     NUMERIC,
+    TEXT,
     PgType,
 )
+from waterclock.sql.dialect import numerics
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.types import MOST_DIGITS, bounded, digits, spark_type
-from waterclock.sql.functions.arithmetic import OPERATORS, POWER, SQUARE_ROOT, numeric_power
+from waterclock.sql.functions.arithmetic import (
+    OPERATORS,
+    POWER,
+    SQUARE_ROOT,
+    numeric_power,
+    scaled_float,
+)
+from waterclock.sql.functions.number_formats import number_format
 from waterclock.sql.functions.registry import (
     Argument,
     Function,
@@ -86,6 +95,17 @@ def _cut(use: Use) -> str:
     return f"CAST({cut} AS {spark_type(use.result)})"
 
 
+def _root_type(arguments: tuple[Argument, ...]) -> PgType:
+    return numerics.quotient_type(arguments[0].type, arguments[0].type)
+
+
+def _root(use: Use) -> str:
+    [value] = (each.sql for each in use.arguments)
+    wrong = raised("2201F", "cannot take square root of a negative number")
+    root = numerics.square_root_sql(value, use.result)
+    return f"(CASE WHEN {value} < 0 THEN {wrong} ELSE {root} END)"
+
+
 def _refused(what: str) -> SqlRule:
     def written(use: Use) -> str:
         del use
@@ -110,22 +130,49 @@ def _each(
     return [scalar(name, (each,), each, make(each), doc) for each in types]
 
 
+_INFINITE = "CAST('Infinity' AS DOUBLE)"
+_OUTSIDE = raised("22003", "input is out of range")
+_NEGATIVE_ZERO = "CAST({0} AS STRING) = '-0.0'"
+_ANGLE = (
+    "(CASE WHEN {0} = 0D AND ({1} < 0D OR CAST({1} AS STRING) = '-0.0')"
+    f" THEN CASE WHEN {_NEGATIVE_ZERO} THEN - PI() ELSE PI() END"
+    " WHEN {0} = 0D AND {1} >= 0D AND NOT ISNAN({1}) THEN {0} ELSE ATAN2({0}, {1}) END)"
+)
+_EXPONENTIAL = (
+    f"(CASE WHEN EXP({{0}}) = {_INFINITE} AND {{0}} < {_INFINITE} THEN "
+    + raised("22003", "value out of range: overflow")
+    + f" WHEN EXP({{0}}) = 0D AND {{0}} > - {_INFINITE} THEN "
+    + raised("22003", "value out of range: underflow")
+    + " ELSE EXP({0}) END)"
+)
+_DEGREE = "0.017453292519943295D"
+
+
+def _bounded_floats() -> list[Function]:
+    """Functions that are not defined everywhere."""
+    endless = f"(CASE WHEN ABS({{0}}) = {_INFINITE} THEN {_OUTSIDE} ELSE "
+    beyond = f"(CASE WHEN ABS({{0}}) > 1D AND NOT ISNAN({{0}}) THEN {_OUTSIDE} ELSE "
+    kinds = {
+        "sin": ("The sine.", endless),
+        "cos": ("The cosine.", endless),
+        "tan": ("The tangent.", endless),
+        "cot": ("The cotangent.", endless),
+        "asin": ("The inverse sine.", beyond),
+        "acos": ("The inverse cosine.", beyond),
+    }
+    return [
+        scalar(name, (FLOAT8,), FLOAT8, f"{guard}{name.upper()}({{0}}) END)", doc)
+        for name, (doc, guard) in kinds.items()
+    ]
+
+
 def _floats() -> list[Function]:
     """Functions of one float that are called the same in Spark."""
     names = {
-        "exp": "The exponential.",
-        "sin": "The sine.",
-        "cos": "The cosine.",
-        "tan": "The tangent.",
-        "cot": "The cotangent.",
-        "asin": "The inverse sine.",
-        "acos": "The inverse cosine.",
         "atan": "The inverse tangent.",
         "sinh": "The hyperbolic sine.",
         "cosh": "The hyperbolic cosine.",
         "tanh": "The hyperbolic tangent.",
-        "degrees": "Radians in degrees.",
-        "radians": "Degrees in radians.",
         "cbrt": "The cube root.",
     }
     return [
@@ -181,12 +228,12 @@ FUNCTIONS: tuple[Function, ...] = (
     scalar("trunc", _PLACES, _to_places, _cut, "Cut after so many digits."),
     scalar(
         *("sign", (FLOAT8,), FLOAT8),
-        "(CASE WHEN ISNAN({0}) THEN 0D ELSE SIGN({0}) END)",
+        "(CASE WHEN ISNAN({0}) OR {0} = 0D THEN 0D ELSE SIGN({0}) END)",
         "-1, 0 or 1.",
     ),
     scalar("sign", (NUMERIC,), bounded(1, 0), _cast("SIGN({0})"), "-1, 0 or 1."),
     scalar("sqrt", (FLOAT8,), FLOAT8, SQUARE_ROOT, "The square root."),
-    scalar("sqrt", (NUMERIC,), NUMERIC, _refused("sqrt() of a numeric"), "Not supported."),
+    scalar("sqrt", (NUMERIC,), _root_type, _root, "The square root, with 16 digits."),
     scalar("ln", (FLOAT8,), FLOAT8, _positive("LN"), "The natural logarithm."),
     scalar("ln", (NUMERIC,), NUMERIC, _refused("ln() of a numeric"), "Not supported."),
     scalar("log", (FLOAT8,), FLOAT8, _positive("LOG10"), "The logarithm to base 10."),
@@ -201,10 +248,18 @@ FUNCTIONS: tuple[Function, ...] = (
             scalar(name, (NUMERIC, NUMERIC), NUMERIC, numeric_power, "Not supported."),
         )
     ),
-    scalar("atan2", (FLOAT8, FLOAT8), FLOAT8, "ATAN2({0}, {1})", "The angle of a point."),
+    scalar("atan2", (FLOAT8, FLOAT8), FLOAT8, _ANGLE, "The angle of a point."),
     scalar("pi", (), FLOAT8, "PI()", "The number pi.", never_null=True),
     scalar("div", (NUMERIC, NUMERIC), _quotient_digits, _whole_quotient, "The whole quotient."),
+    *(
+        scalar("to_char", (kind, TEXT), TEXT, number_format, "As text, in a format.")
+        for kind in (INT4, INT8, NUMERIC)
+    ),
     *_floats(),
+    *_bounded_floats(),
+    scalar("exp", (FLOAT8,), FLOAT8, _EXPONENTIAL, "The exponential."),
+    scalar("degrees", (FLOAT8,), FLOAT8, scaled_float("/", _DEGREE), "Radians in degrees."),
+    scalar("radians", (FLOAT8,), FLOAT8, scaled_float("*", _DEGREE), "Degrees in radians."),
     *_modulo(),
     scalar(
         *("random", (), FLOAT8, "RAND()", "A random number from 0 to below 1."),

@@ -78,9 +78,9 @@ def _replaced(use: Use) -> str:
     if replacement.text is None:
         raise Refused("a replacement that is not a constant")
     if regex.is_global:
-        new = java_replacement(replacement.text)
+        new = java_replacement(replacement.text, regex.groups)
         return f"REGEXP_REPLACE({value.sql}, {quoted(regex.text)}, {quoted(new)})"
-    new = "$1" + java_replacement(replacement.text, shift=1)
+    new = "$1" + java_replacement(replacement.text, regex.groups, shift=1)
     return f"REGEXP_REPLACE({value.sql}, {quoted(regex.first_only)}, {quoted(new)})"
 
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from waterclock.sql.functions.registry import Invalid, Refused
 
+_WORD = "\\p{IsAlphabetic}\\p{IsDigit}_"
 _CLASSES = {
     "alpha": "\\p{IsAlphabetic}",
-    "digit": "\\p{IsDigit}",
+    "digit": "0-9",
     "alnum": "\\p{IsAlphabetic}\\p{IsDigit}",
     "upper": "\\p{IsUppercase}",
     "lower": "\\p{IsLowercase}",
@@ -24,10 +25,16 @@ _CLASSES = {
     "xdigit": "0-9A-Fa-f",
     "print": "\\p{Print}",
     "graph": "\\p{Graph}",
-    "word": "\\w",
+    "word": _WORD,
 }
 _SAME_ESCAPES = frozenset("dDsSwWnrtfAZ123456789.^$*+?()[]{}|\\-/\"'#&%@!~`,:;<>= _")
-_WORD_EDGES = {"y": "\\b", "m": "\\b(?=\\w)", "M": "\\b(?<=\\w)"}
+_WORD_EDGES = {
+    "y": f"(?:(?<![{_WORD}])(?=[{_WORD}])|(?<=[{_WORD}])(?![{_WORD}]))",
+    "m": f"(?<![{_WORD}])(?=[{_WORD}])",
+    "M": f"(?<=[{_WORD}])(?![{_WORD}])",
+}
+_CLASS_ESCAPES = {"d": "0-9", "w": _WORD, "s": "\\s"}
+"""Letters are those of Unicode, digits are not."""
 _QUANTIFIER = re.compile(r"\{[0-9]+(,[0-9]*)?\}")
 
 
@@ -104,7 +111,7 @@ def java_regex(source: str, flags: str = "") -> Regex:
     """The regular expression for Java; `Invalid` or `Refused`."""
     if source.startswith("***"):
         raise Refused("a regular expression that begins with ***")
-    inline = ""
+    inline, lines = "", False
     for flag in flags:
         match flag:
             case "i":
@@ -112,20 +119,23 @@ def java_regex(source: str, flags: str = "") -> Regex:
             case "g" | "c":
                 pass
             case "n" | "m":
-                inline += "m"
+                if "[^" in source:
+                    raise Refused(f'the flag "{flag}" of a regular expression with [^ in it')
+                lines = True
             case "s":
                 pass
             case _:
                 raise Invalid("22023", f'invalid regular expression option: "{flag}"')
     # A dot matches a line break in PostgreSQL, unless it is told not to.
-    if "n" not in flags and "m" not in flags:
+    if not lines:
         inline += "s"
-    body, groups = _body(source)
-    prefix = f"(?{inline})" if inline else ""
+    body, groups = _body(source, lines=lines)
+    prefix = f"(?{inline}d)"  # only a line feed ends a line
     return Regex(prefix + body, groups, source, "g" in flags)
 
 
-def _body(source: str) -> tuple[str, int]:
+def _body(source: str, *, lines: bool) -> tuple[str, int]:
+    edges = {"^": "(?:\\A|(?<=\\n))", "$": "(?=\\n|\\z)"} if lines else {"$": "\\z"}
     out: list[str] = []
     groups, at = 0, 0
     while at < len(source):
@@ -143,7 +153,7 @@ def _body(source: str) -> tuple[str, int]:
             if character == "(":
                 groups += 0 if source.startswith("(?", at) else 1
                 _refuse_group(source, at)
-            out.append(character)
+            out.append(edges.get(character, character))
             at += 1
     return "".join(out), groups
 
@@ -153,12 +163,20 @@ def _refuse_group(source: str, at: int) -> None:
         raise Refused("a regular expression with options inside")
 
 
-def _escape(source: str, at: int) -> tuple[str, int]:
+def _escape(source: str, at: int, *, in_brackets: bool = False) -> tuple[str, int]:
     following = source[at + 1 : at + 2]
     if not following:
         raise Invalid("2201B", "invalid regular expression: invalid escape \\ sequence")
     if following in _WORD_EDGES:
+        if in_brackets:
+            raise Refused(f"\\{following} in brackets")
         return _WORD_EDGES[following], at + 2
+    if following.lower() in _CLASS_ESCAPES and following.isalpha():
+        negated = following.isupper()
+        inside = _CLASS_ESCAPES[following.lower()]
+        if in_brackets and negated:
+            raise Refused(f"\\{following} in brackets")
+        return inside if in_brackets else f"[{'^' if negated else ''}{inside}]", at + 2
     if following not in _SAME_ESCAPES:
         raise Refused(f"\\{following} in a regular expression")
     if following == "Z":
@@ -187,7 +205,7 @@ def _bracket(source: str, at: int) -> tuple[str, int]:
         elif source.startswith(("[.", "[="), at):
             raise Refused("a collating element in a regular expression")
         elif source[at] == "\\":
-            piece, at = _escape(source, at)
+            piece, at = _escape(source, at, in_brackets=True)
             out.append(piece)
         else:
             out.append("\\" + source[at] if source[at] in "[]&" else source[at])
@@ -195,15 +213,16 @@ def _bracket(source: str, at: int) -> tuple[str, int]:
     raise Invalid("2201B", "invalid regular expression: brackets [] not balanced")
 
 
-def java_replacement(text: str, shift: int = 0) -> str:
-    r"""A replacement: `\1` is a group, `\&` the whole match."""
+def java_replacement(text: str, groups: int, shift: int = 0) -> str:
+    r"""A replacement: `\1` is a group, or nothing if there is no such; `\&` the whole match."""
     out: list[str] = []
     at = 0
     while at < len(text):
         character = text[at]
         following = text[at + 1 : at + 2]
         if character == "\\" and following.isdigit() and following != "0":
-            out.append(f"${int(following) + shift}")
+            if int(following) <= groups:
+                out.append(f"${int(following) + shift}")
             at += 2
         elif character == "\\" and following == "&":
             if shift:

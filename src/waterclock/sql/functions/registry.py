@@ -81,6 +81,8 @@ D = "\x01d"
 F = "\x01f"
 """Where FILTER or OVER go."""
 
+_LONG = 300
+
 ResultRule: TypeAlias = Callable[[tuple[Argument, ...]], PgType]
 SqlRule: TypeAlias = Callable[[Use], str]
 
@@ -112,7 +114,28 @@ class Function:
         if not isinstance(self.sql, str):
             return self.sql(use)
         texts = [each.sql for each in use.arguments]
+        if self.kind is Kind.SCALAR and self._repeats(texts):
+            return self._once(texts)
         return self.sql.format(*texts, all=", ".join(texts), d=D, f=F)
+
+    def _repeats(self, texts: list[str]) -> bool:
+        """Whether a long argument would be written more than once.
+
+        Each call inside another one would then make the text several times as long.
+        """
+        assert isinstance(self.sql, str)
+        return any(
+            len(text) > _LONG and self.sql.count(f"{{{place}}}") > 1
+            for place, text in enumerate(texts)
+        )
+
+    def _once(self, texts: list[str]) -> str:
+        """The template over the fields of a struct, which hold the arguments."""
+        assert isinstance(self.sql, str)
+        fields = ", ".join(f"'a{place}', {text}" for place, text in enumerate(texts))
+        names = [f"once.a{place}" for place in range(len(texts))]
+        body = self.sql.format(*names, all=", ".join(names), d=D, f=F)
+        return f"ELEMENT_AT(TRANSFORM(ARRAY(NAMED_STRUCT({fields})), once -> {body}), 1)"
 
 
 def scalar(

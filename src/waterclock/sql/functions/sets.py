@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from waterclock.model.pg_types import (
     INT4,
     INT8,
@@ -14,27 +16,36 @@ from waterclock.model.pg_types import (
     PgType,
 )
 from waterclock.sql.dialect import datetimes as dt
+from waterclock.sql.dialect import jsons as js
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.types import (
     ANYARRAY,
     ANYELEMENT,
+    RECORD,
     common_numeric,
     spark_type,
 )
 from waterclock.sql.functions import arrays, patterns
-from waterclock.sql.functions.jsons import spaced
 from waterclock.sql.functions.registry import Argument, Function, Refused, SqlRule, Use, rows
 
 _ZERO_STEP = raised("22023", "step size cannot equal zero")
+_MOST = 10_000_000
+_TOO_MANY = raised("0A000", f"generate_series() of more than {_MOST} rows is not supported")
+"""All rows are made at once, so that there must be room for them."""
 
 
 def _series(use: Use) -> str:
     start, stop, *rest = (each.sql for each in use.arguments)
     if not rest:
-        return f"(CASE WHEN {start} <= {stop} THEN SEQUENCE({start}, {stop}) ELSE ARRAY() END)"
+        many = f"CAST({stop} AS DECIMAL(20,0)) - {start} >= {_MOST}"
+        return (
+            f"(CASE WHEN {many} THEN {_TOO_MANY}"
+            f" WHEN {start} <= {stop} THEN SEQUENCE({start}, {stop}) ELSE ARRAY() END)"
+        )
     [step] = rest
+    many = f"(CAST({stop} AS DECIMAL(20,0)) - {start}) / {step} >= {_MOST}"
     return (
-        f"(CASE WHEN {step} = 0 THEN {_ZERO_STEP}"
+        f"(CASE WHEN {step} = 0 THEN {_ZERO_STEP} WHEN {many} THEN {_TOO_MANY}"
         f" WHEN ({step} > 0 AND {start} <= {stop}) OR ({step} < 0 AND {start} >= {stop})"
         f" THEN SEQUENCE({start}, {stop}, {step}) ELSE ARRAY() END)"
     )
@@ -89,9 +100,47 @@ def _later(moment: str, span: dt.Span, use: Use, *, zoned: bool) -> str:
     return dt.plus_interval(moment, span)
 
 
-def _elements(use: Use) -> str:
-    [value] = use.arguments
-    return f"TRANSFORM(FROM_JSON({value.sql}, 'ARRAY<STRING>'), e -> {spaced('e')})"
+def _refusing(value: str, name: str, wanted: str, result: str) -> str:
+    """The rows of a JSON value of one kind; other kinds are errors, as in PostgreSQL."""
+    kinds = {"array": js.is_array, "object": js.is_object, "scalar": js.is_scalar}
+    del kinds[wanted]
+    told = {"array": "an array", "object": "an object", "scalar": "a scalar"}
+    if name.startswith("jsonb_array"):
+        texts = {
+            "object": "cannot extract elements from an object",
+            "scalar": "cannot extract elements from a scalar",
+        }
+    else:
+        texts = {kind: f"cannot call {name} on {told[kind]}" for kind in kinds}
+    cases = " ".join(
+        f"WHEN {test(value)} THEN {raised('22023', texts[kind])}" for kind, test in kinds.items()
+    )
+    return f"(CASE {cases} ELSE {result} END)"
+
+
+def _json_rows(name: str, wanted: str, template: Callable[[str], str]) -> SqlRule:
+    def written(use: Use) -> str:
+        [value] = (each.sql for each in use.arguments)
+        return _refusing(value, name, wanted, template(value))
+
+    return written
+
+
+def _as_texts(value: str) -> str:
+    return f"TRANSFORM({js.pieces(value)}, e -> {js.text_of_json('e')})"
+
+
+def _keys(value: str) -> str:
+    return f"TRANSFORM({js.members(value)}, e -> e.k)"
+
+
+def _each_as_text(value: str) -> str:
+    each = f"NAMED_STRUCT('key', e.k, 'value', {js.text_of_json('e.v')})"
+    return f"TRANSFORM({js.members(value)}, e -> {each})"
+
+
+def _each(value: str) -> str:
+    return f"TRANSFORM({js.members(value)}, e -> NAMED_STRUCT('key', e.k, 'value', e.v))"
 
 
 def _of_integers(kind: PgType) -> list[Function]:
@@ -128,7 +177,30 @@ FUNCTIONS: tuple[Function, ...] = (
     rows("regexp_split_to_table", (TEXT, TEXT), TEXT, _split_regex, "The pieces between matches."),
     rows("string_to_table", (TEXT, TEXT), TEXT, _split_text, "The pieces between separators."),
     rows(
-        *("jsonb_object_keys", (JSONB,), TEXT, "JSON_OBJECT_KEYS({0})"),
+        *("jsonb_object_keys", (JSONB,), TEXT, _json_rows("jsonb_object_keys", "object", _keys)),
         "The names of the members of an object.",
+    ),
+    rows(
+        *("jsonb_array_elements", (JSONB,), JSONB),
+        _json_rows("jsonb_array_elements", "array", js.pieces),
+        "The elements of an array.",
+        columns=(("value", JSONB),),
+    ),
+    rows(
+        *("jsonb_array_elements_text", (JSONB,), TEXT),
+        _json_rows("jsonb_array_elements_text", "array", _as_texts),
+        "The elements of an array, as text.",
+        columns=(("value", TEXT),),
+    ),
+    rows(
+        *("jsonb_each", (JSONB,), RECORD, _json_rows("jsonb_each", "object", _each)),
+        "The members of an object.",
+        columns=(("key", TEXT), ("value", JSONB)),
+    ),
+    rows(
+        *("jsonb_each_text", (JSONB,), RECORD),
+        _json_rows("jsonb_each_text", "object", _each_as_text),
+        "The members of an object, as text.",
+        columns=(("key", TEXT), ("value", TEXT)),
     ),
 )

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
 from waterclock.model.pg_types import BOOL, BYTEA, INT4, INT8, TEXT
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.texts import output_of, text_of
 from waterclock.sql.dialect.types import ANY, ANYNONARRAY
-from waterclock.sql.functions.registry import Argument, Function, Refused, SqlRule, Use, scalar
+from waterclock.sql.functions.registry import (
+    Argument,
+    Function,
+    Invalid,
+    Refused,
+    SqlRule,
+    Use,
+    scalar,
+)
 
 _NEGATIVE = raised("22011", "negative substring length not allowed")
 _FROM = "(CASE WHEN {1} < 1 THEN 1 ELSE {1} END)"
@@ -22,10 +32,31 @@ _LEFT = (
     "(CASE WHEN {1} >= 0 THEN LEFT({0}, {1})"
     " ELSE LEFT({0}, CASE WHEN LENGTH({0}) + {1} < 0 THEN 0 ELSE LENGTH({0}) + {1} END) END)"
 )
-_RIGHT = _LEFT.replace("LEFT(", "RIGHT(")
+_RIGHT = (
+    # The least number has no positive one, which PostgreSQL does not notice.
+    "(CASE WHEN {1} = -2147483648 THEN {0} ELSE " + _LEFT.replace("LEFT(", "RIGHT(") + " END)"
+)
+# Java knows letters whose other case is two letters, or depends on what is around them. In
+# PostgreSQL the case of a text is that of each of its characters.
+_EACH = (
+    "ARRAY_JOIN(TRANSFORM(SPLIT({0}, ''),"
+    " c -> CASE WHEN LENGTH(%s(c)) = 1 THEN %s(c) ELSE c END), '')"
+)
+_SMALL = (
+    "(CASE WHEN {0} RLIKE '[\u03a3\u0130]' THEN "
+    + _EACH % ("LOWER", "LOWER")
+    + " ELSE LOWER({0}) END)"
+)
+_CAPITAL = (
+    "(CASE WHEN LENGTH(UPPER({0})) > LENGTH({0}) THEN "
+    + _EACH % ("UPPER", "UPPER")
+    + " ELSE UPPER({0}) END)"
+)
 _WORDS = quoted("([\\p{{L}}\\p{{N}}]+|[^\\p{{L}}\\p{{N}}]+)")
 _CAPITALS = (
-    "ARRAY_JOIN(TRANSFORM(REGEXP_EXTRACT_ALL(LOWER({0}), "
+    "ARRAY_JOIN(TRANSFORM(REGEXP_EXTRACT_ALL("
+    + _SMALL
+    + ", "
     + _WORDS
     + ", 0), w -> CONCAT(UPPER(LEFT(w, 1)), SUBSTRING(w, 2))), '')"
 )
@@ -33,9 +64,32 @@ _CHARACTER = (
     "(CASE WHEN {0} = 0 THEN "
     + raised("54000", "null character not permitted")
     + " WHEN {0} < 0 THEN "
-    + raised("54000", "character number must be positive")
+    + raised("22023", "character number must be positive")
+    + " WHEN {0} > 1114111 THEN "
+    + raised("54000", "requested character too large for encoding")
+    + " WHEN {0} BETWEEN 55296 AND 57343 THEN "
+    + raised("54000", "requested character not valid for encoding")
     + " ELSE DECODE(UNHEX(LPAD(HEX({0}), 8, '0')), 'UTF-32') END)"
 )
+
+
+_LONGEST = 64 * 1024 * 1024
+"""Of texts that are made longer; PostgreSQL refuses those from 1 GB on."""
+_TOO_LONG = raised("54000", "requested length too large")
+_REPEATED = (
+    f"(CASE WHEN CAST(OCTET_LENGTH({{0}}) AS BIGINT) * {{1}} > {_LONGEST} THEN {_TOO_LONG}"
+    " ELSE REPEAT({0}, {1}) END)"
+)
+
+
+def _filled(side: str, filling: str) -> str:
+    """Without anything to fill with, a text is only cut."""
+    return (
+        f"(CASE WHEN {{0}} IS NULL OR {{1}} IS NULL OR {filling} IS NULL THEN NULL"
+        f" WHEN {{1}} > {_LONGEST} THEN {_TOO_LONG}"
+        f" WHEN {filling} = '' THEN LEFT({{0}}, GREATEST({{1}}, 0))"
+        f" ELSE {side}({{0}}, {{1}}, {filling}) END)"
+    )
 
 
 def shown(argument: Argument, use: Use) -> str:
@@ -62,11 +116,45 @@ def _joined(use: Use) -> str:
     return f"CONCAT({shown(left, use)}, {shown(right, use)})"
 
 
+_PLACEHOLDER = re.compile(r"%(?P<what>.?)", re.DOTALL)
+
+
+def _formatted(use: Use) -> str:
+    """`format` of a constant with `%s` and `%%` in it."""
+    form, *rest = use.arguments
+    if form.text is None:
+        raise Refused("format() of a text that is not a constant")
+    pieces: list[str] = []
+    at, given = 0, iter(rest)
+    for found in _PLACEHOLDER.finditer(form.text):
+        pieces.append(quoted(form.text[at : found.start()]))
+        at = found.end()
+        if found["what"] == "%":
+            pieces.append("'%'")
+        elif found["what"] == "s":
+            argument = next(given, None)
+            if argument is None:
+                raise Invalid("22023", "too few arguments for format()")
+            pieces.append(f"COALESCE({_output(argument, use)}, '')")
+        else:
+            raise Refused(f"%{found['what']} in format()")
+    pieces.append(quoted(form.text[at:]))
+    return f"CONCAT({', '.join(pieces)})"
+
+
+def _counted(*, nulls: bool) -> SqlRule:
+    test = "IS NULL" if nulls else "IS NOT NULL"
+    return lambda use: (
+        "(" + " + ".join(f"CAST({each.sql} {test} AS INT)" for each in use.arguments) + ")"
+    )
+
+
 def _split_part(use: Use) -> str:
     text, separator, number = (each.sql for each in use.arguments)
     zero = raised("22023", "field position must not be zero")
     return (
-        f"(CASE WHEN {number} = 0 THEN {zero} ELSE SPLIT_PART({text}, {separator}, {number}) END)"
+        f"(CASE WHEN {text} IS NULL OR {separator} IS NULL THEN NULL WHEN {number} = 0 THEN {zero}"
+        f" ELSE SPLIT_PART({text}, {separator}, {number}) END)"
     )
 
 
@@ -81,7 +169,15 @@ def _decoded(use: Use) -> str:
     data, form = use.arguments
     if form.text is None or form.text.lower() != "hex":
         raise Refused("decode() of another form than hex")
-    return f"UNHEX({data.sql})"
+    plain = f"REGEXP_REPLACE({data.sql}, {quoted(chr(92) + 's')}, '')"
+    odd = raised("22023", "invalid hexadecimal data: odd number of digits")
+    wrong = raised("22023", "invalid hexadecimal digit")
+    bytes_and_blanks = quoted(r"^([0-9a-fA-F]{2}|[ \n\t\r])*\z")
+    return (
+        f"(CASE WHEN {data.sql} RLIKE {bytes_and_blanks} THEN UNHEX({plain})"
+        f" WHEN {plain} RLIKE '^[0-9a-fA-F]*$' THEN {odd}"
+        f" WHEN {plain} IS NOT NULL THEN {wrong} END)"
+    )
 
 
 def _trimmed(side: str) -> tuple[str, str]:
@@ -115,6 +211,15 @@ def _lengths() -> list[Function]:
     return [scalar(name, (TEXT,), INT4, "CHAR_LENGTH({0})", doc) for name in names]
 
 
+def _overlaid(length: str) -> str:
+    end = f"({{2}} + CAST({length} AS BIGINT))"
+    rest = f"SUBSTRING({{0}}, CAST(CASE WHEN {end} < 1 THEN 1 ELSE {end} END AS INT))"
+    return (
+        f"(CASE WHEN {{0}} IS NULL OR {{1}} IS NULL OR {length} IS NULL THEN NULL"
+        f" WHEN {{2}} <= 0 THEN {_NEGATIVE} ELSE CONCAT(LEFT({{0}}, {{2}} - 1), {{1}}, {rest}) END)"
+    )
+
+
 def _of_hex(digits: int) -> SqlRule:
     return lambda use: f"LOWER(RIGHT(HEX({use.arguments[0].sql}), {digits}))"
 
@@ -127,24 +232,37 @@ FUNCTIONS: tuple[Function, ...] = (
     scalar("octet_length", (TEXT,), INT4, "OCTET_LENGTH({0})", "The number of bytes."),
     scalar("octet_length", (BYTEA,), INT4, "OCTET_LENGTH({0})", "The number of bytes."),
     scalar("bit_length", (TEXT,), INT4, "BIT_LENGTH({0})", "The number of bits."),
-    scalar("lower", (TEXT,), TEXT, "LOWER({0})", "The text in small letters."),
-    scalar("upper", (TEXT,), TEXT, "UPPER({0})", "The text in capitals."),
+    scalar("lower", (TEXT,), TEXT, _SMALL, "The text in small letters."),
+    scalar("upper", (TEXT,), TEXT, _CAPITAL, "The text in capitals."),
     scalar("initcap", (TEXT,), TEXT, _CAPITALS, "Each word with a capital first letter."),
     scalar("left", (TEXT, INT4), TEXT, _LEFT, "The first characters; below 0, all but the last."),
     scalar("right", (TEXT, INT4), TEXT, _RIGHT, "The last characters; below 0, all but the first."),
-    scalar("lpad", (TEXT, INT4), TEXT, "LPAD({0}, {1}, ' ')", "Filled on the left to a length."),
-    scalar("lpad", (TEXT, INT4, TEXT), TEXT, "LPAD({0}, {1}, {2})", "Filled on the left."),
-    scalar("rpad", (TEXT, INT4), TEXT, "RPAD({0}, {1}, ' ')", "Filled on the right to a length."),
-    scalar("rpad", (TEXT, INT4, TEXT), TEXT, "RPAD({0}, {1}, {2})", "Filled on the right."),
+    scalar("lpad", (TEXT, INT4), TEXT, _filled("LPAD", "' '"), "Filled on the left to a length."),
+    scalar("lpad", (TEXT, INT4, TEXT), TEXT, _filled("LPAD", "{2}"), "Filled on the left."),
+    scalar("rpad", (TEXT, INT4), TEXT, _filled("RPAD", "' '"), "Filled on the right to a length."),
+    scalar("rpad", (TEXT, INT4, TEXT), TEXT, _filled("RPAD", "{2}"), "Filled on the right."),
     scalar("replace", (TEXT, TEXT, TEXT), TEXT, "REPLACE({0}, {1}, {2})", "All of one by another."),
     scalar("translate", (TEXT, TEXT, TEXT), TEXT, "TRANSLATE({0}, {1}, {2})", "Characters mapped."),
     scalar("strpos", (TEXT, TEXT), INT4, "LOCATE({1}, {0})", "Where the second is; 0 if nowhere."),
     scalar("position", (TEXT, TEXT), INT4, "LOCATE({1}, {0})", "Where the second is in the first."),
     scalar("split_part", (TEXT, TEXT, INT4), TEXT, _split_part, "One field of a list in a text."),
-    scalar("repeat", (TEXT, INT4), TEXT, "REPEAT({0}, {1})", "The text so many times."),
+    scalar("repeat", (TEXT, INT4), TEXT, _REPEATED, "The text so many times."),
     scalar("reverse", (TEXT,), TEXT, "REVERSE({0})", "The text backwards."),
     scalar("concat", (ANY,), TEXT, _concat, "All as one text.", is_variadic=True, never_null=True),
     scalar("concat_ws", (TEXT, ANY), TEXT, _concat_ws, "All with a separator.", is_variadic=True),
+    scalar(
+        "format", (TEXT, ANY), TEXT, _formatted, "A constant with values for %s.", is_variadic=True
+    ),
+    scalar(
+        *("num_nulls", (ANY,), INT4, _counted(nulls=True), "How many are null."),
+        is_variadic=True,
+        never_null=True,
+    ),
+    scalar(
+        *("num_nonnulls", (ANY,), INT4, _counted(nulls=False), "How many are not null."),
+        is_variadic=True,
+        never_null=True,
+    ),
     scalar("starts_with", (TEXT, TEXT), BOOL, "STARTSWITH({0}, {1})", "Whether it begins so."),
     scalar("ascii", (TEXT,), INT4, "ASCII({0})", "The number of the first character."),
     scalar("chr", (INT4,), TEXT, _CHARACTER, "The character of that number."),
@@ -156,11 +274,11 @@ FUNCTIONS: tuple[Function, ...] = (
     scalar("encode", (BYTEA, TEXT), TEXT, _encoded, "Bytes as text, in the form hex."),
     scalar("decode", (TEXT, TEXT), BYTEA, _decoded, "Bytes from text, in the form hex."),
     scalar(
-        *("overlay", (TEXT, TEXT, INT4), TEXT, "OVERLAY({0} PLACING {1} FROM {2})"),
+        *("overlay", (TEXT, TEXT, INT4), TEXT, _overlaid("CHAR_LENGTH({1})")),
         "A part replaced by another text.",
     ),
     scalar(
-        *("overlay", (TEXT, TEXT, INT4, INT4), TEXT, "OVERLAY({0} PLACING {1} FROM {2} FOR {3})"),
+        *("overlay", (TEXT, TEXT, INT4, INT4), TEXT, _overlaid("{3}")),
         "A part of that length replaced.",
     ),
 )

@@ -12,6 +12,7 @@ from waterclock.model.pg_types import (
     TIMESTAMPTZ,
 )
 from waterclock.sql.dialect import datetimes as dt
+from waterclock.sql.dialect.faults import raised
 from waterclock.sql.functions.registry import Function, SqlRule, Use, scalar
 
 
@@ -21,12 +22,18 @@ def _shifted(sign: str, *, flipped: bool = False) -> SqlRule:
     def written(use: Use) -> str:
         moment, value = reversed(use.arguments) if flipped else use.arguments
         span = dt.Span.of(value.sql, value.value, negated=sign == "-")
+        other = value.sql if value.value is None else None
         if moment.type.oid == TIMESTAMPTZ.oid:
-            return dt.moment_plus_interval(moment.sql, span, use.zone)
-        local = moment.sql
+            later = dt.moment_plus_interval(moment.sql, span, use.zone)
+            later = later if span.is_forward else dt.in_range(later, zoned=True)
+            return dt.if_finite(moment.sql, "timestamptz", later, other)
         if moment.type.oid == DATE.oid:
-            local = f"CAST({local} AS TIMESTAMP_NTZ)"
-        return dt.plus_interval(local, span)
+            later = dt.plus_interval(f"CAST({moment.sql} AS TIMESTAMP_NTZ)", span)
+            later = later if span.is_forward else dt.in_range(later, zoned=False)
+            return dt.between_kinds(moment.sql, "date", "timestamp", later, other)
+        later = dt.plus_interval(moment.sql, span)
+        later = later if span.is_forward else dt.in_range(later, zoned=False)
+        return dt.if_finite(moment.sql, "timestamp", later, other)
 
     return written
 
@@ -34,7 +41,12 @@ def _shifted(sign: str, *, flipped: bool = False) -> SqlRule:
 def _between(zoned: bool) -> SqlRule:
     def written(use: Use) -> str:
         later, earlier = use.arguments
-        return dt.difference(later.sql, earlier.sql, zoned=zoned)
+        kind = "timestamptz" if zoned else "timestamp"
+        endless = " OR ".join(dt.is_infinite(each.sql, kind) for each in use.arguments)
+        wrong = raised("22008", "cannot subtract infinite timestamps")
+        between = dt.difference(later.sql, earlier.sql, zoned=zoned)
+        known = f"{later.sql} IS NOT NULL AND {earlier.sql} IS NOT NULL"
+        return f"(CASE WHEN {known} AND ({endless}) THEN {wrong} ELSE ({between}) END)"
 
     return written
 
@@ -82,17 +94,47 @@ def _scaled(operator: str, *, flipped: bool = False) -> SqlRule:
         days = f"v.i.days {operator} v.f"
         whole_months = "CAST(v.m AS INT)"
         whole_days = "CAST(v.d AS INT)"
-        rest = "ROUND((v.m - CAST(v.m AS INT)) * 30D, 6)"
+        rest = "RINT((v.m - CAST(v.m AS INT)) * 30D * 1000000D) / 1000000D"
         more_days = f"CAST({rest} AS INT)"
-        seconds = f"ROUND((v.d - {whole_days} + {rest} - {more_days}) * 86400D, 6)"
-        micros = f"RINT(v.i.micros {operator} v.f + {seconds} * 1000000D)"
-        made = dt.interval(whole_months, f"{whole_days} + {more_days}", micros)
+        seconds = f"(v.d - {whole_days} + {rest} - {more_days}) * 86400D"
+        rounded = f"RINT({seconds} * 1000000D) / 1000000D"
+        # What was rounded up to a whole day is one.
+        carried = "CAST(v.s / 86400D AS INT)"
+        micros = f"RINT(v.i.micros {operator} v.f + (v.s - {carried} * 86400D) * 1000000D)"
+        made = dt.interval(whole_months, f"{whole_days} + {carried} + {more_days}", micros)
         products = f"NAMED_STRUCT('i', v.i, 'f', v.f, 'm', {months}, 'd', {days})"
+        with_seconds = f"NAMED_STRUCT('i', v.i, 'f', v.f, 'm', v.m, 'd', v.d, 's', {rounded})"
         start = f"ARRAY(NAMED_STRUCT('i', {value}, 'f', {factor}))"
-        let = f"TRANSFORM(TRANSFORM({start}, v -> {products}), v -> {made})"
+        let = f"TRANSFORM(TRANSFORM({start}, v -> {products}), v -> {with_seconds})"
+        let = f"TRANSFORM({let}, v -> {made})"
         return dt.unless_any_null((value, factor), f"ELEMENT_AT({let}, 1)")
 
     return written
+
+
+def _days_later(date: str, days: str) -> str:
+    """The engine's own sum goes around at the end of the calendar."""
+    number = f"(UNIX_DATE({date}) + CAST({days} AS BIGINT))"
+    wrong = raised("22008", "date out of range")
+    made = f"DATE_FROM_UNIX_DATE(CAST({number} AS INT))"
+    kept = f"CASE WHEN {number} BETWEEN {dt.FIRST_DAY} AND {dt.LAST_DAY} THEN {made}"
+    later = f"({kept} WHEN {number} IS NOT NULL THEN {wrong} END)"
+    return dt.if_finite(date, "date", later, days)
+
+
+_DAYS_BETWEEN = (
+    "(CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL"
+    f" WHEN {dt.is_infinite('{0}', 'date')} OR {dt.is_infinite('{1}', 'date')} THEN "
+    + raised("22008", "cannot subtract infinite dates")
+    + " ELSE DATEDIFF({0}, {1}) END)"
+)
+_AT_TIME = dt.between_kinds(
+    "{0}",
+    "date",
+    "timestamp",
+    f"TIMESTAMPADD(MICROSECOND, {dt.time_micros('{1}')}, CAST({{0}} AS TIMESTAMP_NTZ))",
+    "{1}",
+)
 
 
 def _shifts() -> list[Function]:
@@ -109,16 +151,19 @@ def _shifts() -> list[Function]:
 
 OPERATORS: tuple[Function, ...] = (
     *_shifts(),
-    scalar("+", (DATE, INT4), DATE, "DATE_ADD({0}, {1})", "So many days later."),
-    scalar("+", (INT4, DATE), DATE, "DATE_ADD({1}, {0})", "So many days later."),
-    scalar("-", (DATE, INT4), DATE, "DATE_SUB({0}, {1})", "So many days earlier."),
-    scalar("-", (DATE, DATE), INT4, "DATEDIFF({0}, {1})", "Days between two dates."),
+    scalar("+", (DATE, INT4), DATE, _days_later("{0}", "{1}"), "So many days later."),
+    scalar("+", (INT4, DATE), DATE, _days_later("{1}", "{0}"), "So many days later."),
+    scalar(
+        "-",
+        (DATE, INT4),
+        DATE,
+        _days_later("{0}", "- CAST({1} AS BIGINT)"),
+        "So many days earlier.",
+    ),
+    scalar("-", (DATE, DATE), INT4, _DAYS_BETWEEN, "Days between two dates."),
     scalar(
         *("+", (DATE, TIME), TIMESTAMP),
-        lambda use: (
-            f"TIMESTAMPADD(MICROSECOND, {dt.time_micros(use.arguments[1].sql)},"
-            f" CAST({use.arguments[0].sql} AS TIMESTAMP_NTZ))"
-        ),
+        _AT_TIME,
         "The date at that time.",
     ),
     scalar("-", (TIMESTAMP, TIMESTAMP), INTERVAL, _between(False), "Days and time between."),

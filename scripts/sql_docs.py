@@ -1,0 +1,168 @@
+"""Write docs/sql from the table of functions, or check that it is up to date (`--check`).
+
+One page for each family, one line for each entry: what it is called with, what it gives, and the
+sentence of its entry. Entries that only exist to be refused by name are listed as such.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from waterclock.model.pg_types import PgType
+from waterclock.sql.dialect.types import shown
+from waterclock.sql.functions import (
+    aggregates,
+    arithmetic,
+    arrays,
+    comparisons,
+    datetimes,
+    jsons,
+    numbers,
+    patterns,
+    sets,
+    strings,
+    system,
+    times,
+    windows,
+)
+from waterclock.sql.functions.registry import Function, Kind
+
+FOLDER = Path(__file__).parent.parent / "docs" / "sql"
+REMEDY = "make docs-sql"
+_HEAD = (
+    "<!-- Written by scripts/sql_docs.py from the table of functions; change that instead. -->\n"
+)
+FAMILIES: Mapping[str, tuple[str, str, tuple[Function, ...]]] = {
+    "strings": (
+        "Text",
+        "Positions and lengths count characters, from 1.",
+        strings.FUNCTIONS + strings.OPERATORS,
+    ),
+    "patterns": (
+        "Patterns",
+        "LIKE, SIMILAR TO and regular expressions. A pattern that is not a constant is refused where"
+        " it would have to be rewritten.",
+        patterns.FUNCTIONS + patterns.OPERATORS,
+    ),
+    "numbers": (
+        "Numbers",
+        "Integers that overflow are errors; so are numerics of more than 38 digits. A `numeric` of"
+        " unknown scale has 18 digits behind the point, a quotient 16. Powers, logarithms and angles"
+        " are exact but for the last digit.",
+        arithmetic.OPERATORS + numbers.FUNCTIONS,
+    ),
+    "comparisons": (
+        "Comparisons",
+        "Texts compare by their bytes, as in the collation C.",
+        comparisons.OPERATORS,
+    ),
+    "times": (
+        "Dates, times and intervals",
+        "Timestamps go from 4713 BC to the year 294247, and to infinity.",
+        times.OPERATORS + datetimes.FUNCTIONS,
+    ),
+    "json": (
+        "JSON",
+        "Of `jsonb`; a `json` value has to be cast first.",
+        jsons.OPERATORS + jsons.FUNCTIONS,
+    ),
+    "arrays": (
+        "Arrays",
+        "They have one dimension, and are counted from 1.",
+        arrays.OPERATORS + arrays.FUNCTIONS,
+    ),
+    "aggregates": (
+        "Aggregates",
+        "All take FILTER, and DISTINCT where it makes a difference.",
+        aggregates.FUNCTIONS,
+    ),
+    "windows": (
+        "Window functions",
+        "All aggregates can be used over a window too.",
+        windows.FUNCTIONS,
+    ),
+    "sets": ("Functions that give rows", "To be used in FROM.", sets.FUNCTIONS),
+    "system": ("The session and the time", "Constants of a query.", system.FUNCTIONS),
+}
+
+
+def pages() -> dict[str, str]:
+    """The text of each page by the name of its file."""
+    made = {f"{name}.md": _page(*family) for name, family in FAMILIES.items()}
+    made["README.md"] = _index()
+    return made
+
+
+def _index() -> str:
+    lines = [
+        _HEAD,
+        "# SQL functions and operators\n",
+        "They mean what they mean in PostgreSQL 15, and each entry is compared with it on generated",
+        "arguments by the tests. What is not here does not exist (42883); what can not be done as",
+        "PostgreSQL does it is refused by name (0A000), never done differently.\n",
+        *(
+            f"- [{title}]({name}.md): {len(entries)} entries"
+            for name, (title, _, entries) in FAMILIES.items()
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _page(title: str, about: str, entries: Iterable[Function]) -> str:
+    lines = [_HEAD, f"# {title}\n", f"{about}\n", "| call | gives | |", "| --- | --- | --- |"]
+    seen: dict[str, None] = {}
+    for entry in sorted(entries, key=lambda each: (each.name.isidentifier(), each.name)):
+        seen[f"| `{_call(entry)}` | {_result(entry)} | {entry.doc} |"] = None
+    return "\n".join([*lines, *seen]) + "\n"
+
+
+def _call(entry: Function) -> str:
+    types = [shown(each).replace("|", "\\|") for each in entry.arguments]
+    if entry.name.isidentifier():
+        more = ", ..." if entry.is_variadic else ""
+        return f"{entry.name}({', '.join(types)}{more})"
+    name = _SPELLED.get(entry.name, entry.name).replace("|", "\\|")
+    if len(types) == 1:
+        return f"{name} {types[0]}"
+    escape = f" ESCAPE {types[2]}" if len(types) > 2 else ""
+    return f"{types[0]} {name} {types[1]}{escape}"
+
+
+_SPELLED = {
+    **{"~~": "LIKE", "!~~": "NOT LIKE", "~~*": "ILIKE", "!~~*": "NOT ILIKE"},
+    **{"similar": "SIMILAR TO", "!similar": "NOT SIMILAR TO"},
+}
+
+
+def _result(entry: Function) -> str:
+    if entry.kind is Kind.SET and entry.columns:
+        return ", ".join(f"{name} {shown(kind)}" for name, kind in entry.columns)
+    return shown(entry.result) if isinstance(entry.result, PgType) else "numeric"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--check", action="store_true", help="only say what is out of date")
+    asked = parser.parse_args()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    stale = [
+        name
+        for name, text in pages().items()
+        if not (FOLDER / name).is_file() or (FOLDER / name).read_text() != text
+    ]
+    if asked.check:
+        if stale:
+            print(
+                f"docs/sql is out of date: {', '.join(stale)}\n  remedy: {REMEDY}", file=sys.stderr
+            )
+        return 1 if stale else 0
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""`percentile_cont`, `percentile_disc` and `mode`: aggregates of values in an order.
+
+The values that are not null are collected and sorted; the result is one of them, or lies between
+two. The fraction is a constant.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waterclock.model.pg_types import FLOAT8
+from waterclock.sql.binding.api import Context
+from waterclock.sql.binding.context import Place
+from waterclock.sql.binding.errors import Rejected
+from waterclock.sql.binding.ordering import check_sortable
+from waterclock.sql.binding.overloads import Candidate
+from waterclock.sql.binding.predicates import key_sql
+from waterclock.sql.binding.typed import Role, Typed, operand
+from waterclock.sql.dialect.types import spark_type
+from waterclock.sql.errors import FeatureNotSupported
+from waterclock.sql.query import tree
+
+if TYPE_CHECKING:
+    from waterclock.sql.binding.expressions import Expressions
+
+
+class OrderedSets:
+    """Binds aggregates with WITHIN GROUP."""
+
+    def __init__(self, expressions: Expressions) -> None:
+        self._expressions = expressions
+
+    def bound(
+        self,
+        candidate: Candidate,
+        values: tuple[Typed, ...],
+        node: tree.Call,
+        condition: Typed | None,
+        inner: Place,
+    ) -> Typed:
+        """The aggregate over the rows of a group."""
+        name = candidate.function.name
+        if node.over is not None:
+            raise FeatureNotSupported.of("OVER for ordered-set aggregates", node.at)
+        assert node.within is not None, "the caller has looked"
+        if len(node.within) != 1:
+            raise FeatureNotSupported.of(f"{name}() of several columns", node.at)
+        [item] = node.within
+        value = self._expressions.value(item.expression, inner)
+        if name == "percentile_cont":
+            value = self._expressions.coercion.coerce(value, FLOAT8, Context.IMPLICIT)
+        check_sortable(value)
+        items = _sorted(value, item, condition)
+        sql = self._mode(items, value) if name == "mode" else self._at(name, items, values[0], node)
+        parts = (value, *values, *([condition] if condition is not None else []))
+        return Typed(operand(sql), value.type, node.at, parts, role=Role.AGGREGATE)
+
+    def _at(self, name: str, items: str, fraction: Typed, node: tree.Call) -> str:
+        wanted = self._expressions.coercion.coerce(fraction, FLOAT8, Context.IMPLICIT)
+        if wanted.known is None:
+            raise FeatureNotSupported.of(f"{name}() of a fraction that is not a constant", node.at)
+        if wanted.value is None:
+            return f"(CASE WHEN FALSE THEN ELEMENT_AT({items}, 1).v END)"
+        part = float(wanted.value)
+        if not 0 <= part <= 1:
+            message = f"percentile value {part:g} is not between 0 and 1"
+            raise Rejected("22003", message, node.at)
+        if name == "percentile_disc":
+            place = f"GREATEST(1, CAST(CEIL({part!r}D * SIZE(s.a)) AS INT))"
+            chosen = f"GET(s.a, {place} - 1).v"
+        else:
+            exact = f"({part!r}D * (SIZE(s.a) - 1))"
+            low = f"GET(s.a, CAST(FLOOR({exact}) AS INT)).v"
+            high = f"GET(s.a, CAST(CEIL({exact}) AS INT)).v"
+            chosen = (
+                f"CASE WHEN FLOOR({exact}) = CEIL({exact}) THEN {low}"
+                f" ELSE {low} + ({exact} - FLOOR({exact})) * ({high} - {low}) END"
+            )
+        body = f"CASE WHEN SIZE(s.a) > 0 THEN {chosen} END"
+        return f"ELEMENT_AT(TRANSFORM(ARRAY(NAMED_STRUCT('a', {items})), s -> {body}), 1)"
+
+    def _mode(self, items: str, value: Typed) -> str:
+        """The first of those that come most often."""
+        kind = spark_type(value.type)
+        start = (
+            f"NAMED_STRUCT('b', CAST(NULL AS {kind}), 'm', 0, 'c', CAST(NULL AS {kind}), 'n', 0)"
+        )
+        count = "CASE WHEN s.c <=> e.v THEN s.n + 1 ELSE 1 END"
+        more = f"({count}) > s.m"
+        step = (
+            f"NAMED_STRUCT('b', CASE WHEN {more} THEN e.v ELSE s.b END,"
+            f" 'm', CASE WHEN {more} THEN {count} ELSE s.m END, 'c', e.v, 'n', {count})"
+        )
+        return f"AGGREGATE({items}, {start}, (s, e) -> {step}, s -> s.b)"
+
+
+def _sorted(value: Typed, item: tree.SortItem, condition: Typed | None) -> str:
+    """Structs of the values that are not null, sorted."""
+    struct = f"NAMED_STRUCT('k', {key_sql(value)}, 'v', {value.sql})"
+    wanted = f"{value.sql} IS NOT NULL"
+    if condition is not None:
+        wanted = f"{condition.sql} AND {wanted}"
+    less, more = ("1", "-1") if item.descending else ("-1", "1")
+    order = f"CASE WHEN x.k < y.k THEN {less} WHEN x.k > y.k THEN {more} ELSE 0 END"
+    return f"ARRAY_SORT(COLLECT_LIST({struct}) FILTER (WHERE {wanted}), (x, y) -> {order})"

@@ -1,0 +1,282 @@
+"""`jsonb` in Spark SQL: texts in PostgreSQL's normal form, taken apart and put together.
+
+A value is its text: members in order of the length of their names, `", "` and `": "` between, every
+number with the digits that it was written with. Spark's own functions of JSON read numbers as
+doubles, so they are not used for anything but the escapes inside a string. Instead a text is cut
+into tokens by a regular expression, and a fold over the tokens that counts brackets finds what lies
+directly in an array or object. All of it is exact, and nothing of it is fast for large documents.
+
+Functions take the SQL of a value and give the SQL of another one. Variables of lambdas are named so
+that an argument never stands inside the lambda that uses it: `let` hands it in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.literals import quoted
+
+_TOKEN = quoted(r'"(?:[^"\\]|\\.)*"|[\[\]{}]|, |: |[^\[\]{},:" ]+')
+_INTEGER = re.compile(r"\s*[+-]?[0-9]{1,9}")
+_NOTHING = "CAST(ARRAY() AS ARRAY<STRING>)"
+_ODD = quoted("[\\x0b\\x0e\\x0f\\x1a-\\x1f]")
+"""Characters whose escape Spark writes in capitals."""
+
+
+def let(values: Mapping[str, str], name: str, body: str) -> str:
+    """The body, in which `name.field` are values that are computed once."""
+    fields = ", ".join(f"'{field}', {value}" for field, value in values.items())
+    return f"ELEMENT_AT(TRANSFORM(ARRAY(NAMED_STRUCT({fields})), {name} -> {body}), 1)"
+
+
+def is_object(value: str) -> str:
+    return f"(LEFT({value}, 1) = '{{')"
+
+
+def is_array(value: str) -> str:
+    return f"(LEFT({value}, 1) = '[')"
+
+
+def is_scalar(value: str) -> str:
+    return f"(LEFT({value}, 1) NOT IN ('[', '{{'))"
+
+
+def tokens(value: str) -> str:
+    return f"REGEXP_EXTRACT_ALL({value}, {_TOKEN}, 0)"
+
+
+def pieces(value: str) -> str:
+    """What lies directly in an array, or names and values of an object in turn; [] of a scalar."""
+    start = f"NAMED_STRUCT('d', 0, 'c', '', 'o', {_NOTHING})"
+    opened = "CASE WHEN s.d = 0 THEN '' ELSE CONCAT(s.c, t) END"
+    closed = "CASE WHEN s.d = 1 THEN '' ELSE CONCAT(s.c, t) END"
+    last = "CASE WHEN s.d = 1 AND s.c <> '' THEN ARRAY_APPEND(s.o, s.c) ELSE s.o END"
+    step = (
+        f"CASE WHEN t IN ('[', '{{') THEN NAMED_STRUCT('d', s.d + 1, 'c', {opened}, 'o', s.o)"
+        f" WHEN t IN (']', '}}') THEN NAMED_STRUCT('d', s.d - 1, 'c', {closed}, 'o', {last})"
+        " WHEN s.d = 1 AND t IN (', ', ': ')"
+        " THEN NAMED_STRUCT('d', 1, 'c', '', 'o', ARRAY_APPEND(s.o, s.c))"
+        " ELSE NAMED_STRUCT('d', s.d, 'c', CONCAT(s.c, t), 'o', s.o) END"
+    )
+    return f"AGGREGATE({tokens(value)}, {start}, (s, t) -> {step}, s -> s.o)"
+
+
+def elements(value: str) -> str:
+    """The elements of an array; whatever else it is counts as an array of itself."""
+    other = f"WHEN {value} IS NOT NULL THEN ARRAY({value})"
+    return f"(CASE WHEN {is_array(value)} THEN {pieces(value)} {other} END)"
+
+
+def members(value: str) -> str:
+    """The members of an object, as structs of `k` (the name, as text) and `v` (JSON)."""
+    names = "FILTER(m.p, (e, i) -> i % 2 = 0)"
+    each = f"NAMED_STRUCT('k', {unescaped('k')}, 'v', GET(m.p, 2 * i + 1))"
+    return let({"p": pieces(value)}, "m", f"TRANSFORM({names}, (k, i) -> {each})")
+
+
+def unescaped(token: str) -> str:
+    """The text of a JSON string."""
+    plain = f"SUBSTRING({token}, 2, LENGTH({token}) - 2)"
+    escaped = f"GET_JSON_OBJECT(CONCAT('[', {token}, ']'), '\\u0024[0]')"
+    return f"(CASE WHEN CONTAINS({token}, {quoted(chr(92))}) THEN {escaped} ELSE {plain} END)"
+
+
+def string_of(text: str) -> str:
+    """A text as a JSON string."""
+    odd = raised("0A000", "such a control character in a JSON string is not supported")
+    return f"(CASE WHEN {text} RLIKE {_ODD} THEN {odd} ELSE TO_JSON(CAST({text} AS VARIANT)) END)"
+
+
+def string_literal(text: str) -> str:
+    """The same of a text that is known, as Python has it."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def text_of_json(value: str) -> str:
+    """A value as text: null for JSON's null, a string without quotes."""
+    return (
+        f"(CASE WHEN {value} = 'null' THEN NULL WHEN LEFT({value}, 1) = '\"' THEN"
+        f" {unescaped(value)} ELSE {value} END)"
+    )
+
+
+def member(value: str, name: str) -> str:
+    """The value of a member, given its name as a JSON string; null if there is none."""
+    found = "GET(FILTER(g.p, (e, i) -> i % 2 = 1 AND GET(g.p, i - 1) = g.k), 0)"
+    taken = let({"p": pieces(value), "k": name}, "g", found)
+    return f"(CASE WHEN {is_object(value)} THEN {taken} END)"
+
+
+def element(value: str, place: str) -> str:
+    """An element by its place from 0, or from the end below 0; null if there is none."""
+    index = "CASE WHEN g.n < 0 THEN g.n + SIZE(g.p) ELSE g.n END"
+    taken = let(
+        {"p": elements(value), "n": place},
+        "g",
+        f"(CASE WHEN {index} >= 0 THEN GET(g.p, {index}) END)",
+    )
+    return f"(CASE WHEN NOT {is_object(value)} THEN {taken} END)"
+
+
+def at_path(value: str, path: str) -> str:
+    """What lies at a path, which is an array of texts."""
+    number = "CAST(w.q AS INT)"
+    stepped = (
+        f"CASE WHEN w.q IS NULL THEN NULL WHEN {is_object('w.c')} THEN"
+        f" {member('w.c', string_of('w.q'))}"
+        f" WHEN {is_array('w.c')} AND w.q RLIKE '^\\\\s*[+-]?[0-9]{{1,9}}$'"
+        f" THEN {element('w.c', number)} END"
+    )
+    step = let({"c": "c", "q": "q"}, "w", stepped)
+    return f"AGGREGATE({path}, {value}, (c, q) -> {step})"
+
+
+def array_of(items: str) -> str:
+    """A JSON array of an array of JSON texts, none of them null."""
+    return f"CONCAT('[', ARRAY_JOIN({items}, ', '), ']')"
+
+
+def object_of(pairs: str) -> str:
+    """A JSON object of structs of `k` and `v`; of several with one name the last counts."""
+    later = "EXISTS(SLICE(o.a, i + 2, SIZE(o.a)), f -> f.k = e.k)"
+    kept = f"FILTER(o.a, (e, i) -> NOT {later})"
+    keyed = "NAMED_STRUCT('n', OCTET_LENGTH(e.k), 'k', e.k, 'v', e.v)"
+    ordered = f"ARRAY_SORT(TRANSFORM({kept}, e -> {keyed}))"
+    texts = f"TRANSFORM({ordered}, e -> CONCAT({string_of('e.k')}, ': ', e.v))"
+    return let({"a": pairs}, "o", f"CONCAT('{{', ARRAY_JOIN({texts}, ', '), '}}')")
+
+
+def canonical(value: str) -> str:
+    """The text with equal numbers written alike, for asking whether values are equal."""
+    zeros = "TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM t))"
+    shorter = f"CASE WHEN t RLIKE '^-?[0-9]+[.][0-9]*0$' THEN {zeros} ELSE t END"
+    rewritten = f"ARRAY_JOIN(TRANSFORM({tokens(value)}, t -> {shorter}), '')"
+    return f"(CASE WHEN {value} RLIKE '[.][0-9]*0' THEN {rewritten} ELSE {value} END)"
+
+
+def without_nulls(value: str) -> str:
+    """All objects in it without members that are null."""
+    start = f"NAMED_STRUCT('o', {_NOTHING}, 'k', '', 'n', FALSE)"
+    # A name waits until the value is known; `n` says that the next token begins a value of it.
+    step = (
+        "CASE WHEN t = ', ' THEN s"
+        " WHEN t = ': ' THEN NAMED_STRUCT('o', SLICE(s.o, 1, SIZE(s.o) - 1),"
+        " 'k', ELEMENT_AT(s.o, -1), 'n', TRUE)"
+        " WHEN s.n AND t = 'null' THEN NAMED_STRUCT('o', s.o, 'k', '', 'n', FALSE)"
+        " WHEN s.n THEN NAMED_STRUCT('o', CONCAT(s.o, ARRAY(CONCAT(s.k, ': '), t)),"
+        " 'k', '', 'n', FALSE)"
+        " ELSE NAMED_STRUCT('o', ARRAY_APPEND(s.o, t), 'k', '', 'n', FALSE) END"
+    )
+    kept = f"AGGREGATE({tokens(value)}, {start}, (s, t) -> {step}, s -> s.o)"
+    comma = (
+        "CASE WHEN b = '' OR RIGHT(b, 1) IN ('{', '[') OR RIGHT(b, 2) = ': ' OR"
+        " t IN ('}', ']') THEN '' ELSE ', ' END"
+    )
+    return f"AGGREGATE({kept}, '', (b, t) -> CONCAT(b, {comma}, t))"
+
+
+# --- Changing what lies at a path that is known ---------------------------------------------------
+
+_NOT_A_NUMBER = "22P02"
+
+
+def replaced(value: str, path: tuple[str, ...], new: str, *, create: bool, at: int = 1) -> str:
+    """The value with another one at a path; `create` adds it where it could be."""
+    step, *rest = path
+    inner = "e.v" if rest else new
+    if rest:
+        inner = replaced("e.v", tuple(rest), new, create=create, at=at + 1)
+    return _stepped(value, step, inner, new if create and not rest else None, at)
+
+
+def removed(value: str, path: tuple[str, ...], at: int = 1) -> str:
+    """The value without what lies at a path."""
+    step, *rest = path
+    inner = removed("e.v", tuple(rest), at + 1) if rest else "NULL"
+    return _stepped(value, step, inner, None, at)
+
+
+def _stepped(value: str, step: str, inner: str, added: str | None, at: int) -> str:
+    """Each member or element `e` that the step means as `inner`; null takes it out."""
+    of_object = _with_member(value, step, inner, added)
+    of_array = raised(_NOT_A_NUMBER, f'path element at position {at} is not an integer: "{step}"')
+    if _INTEGER.fullmatch(step):
+        of_array = _with_element(value, int(step), inner, added)
+    return (
+        f"(CASE WHEN {is_object(value)} THEN {of_object}"
+        f" WHEN {is_array(value)} THEN {of_array} ELSE {value} END)"
+    )
+
+
+def _with_member(value: str, name: str, inner: str, added: str | None) -> str:
+    key = quoted(name)
+    changed = f"NAMED_STRUCT('k', e.k, 'v', CASE WHEN e.k = {key} THEN {inner} ELSE e.v END)"
+    pairs = f"FILTER(TRANSFORM({members(value)}, e -> {changed}), e -> e.v IS NOT NULL)"
+    if added is not None:
+        missing = f"FILTER(ARRAY(NAMED_STRUCT('k', {key}, 'v', {added})), f -> NOT EXISTS"
+        pairs = let({"a": pairs}, "u", f"CONCAT(u.a, {missing}(u.a, e -> e.k = {key})))")
+    return object_of(pairs)
+
+
+def _with_element(value: str, place: int, inner: str, added: str | None) -> str:
+    keyed = "TRANSFORM(u.p, (x, i) -> NAMED_STRUCT('v', x, 'i', i))"
+    index = f"({place} + SIZE(u.p))" if place < 0 else str(place)
+    changed = f"CASE WHEN e.i = {index} THEN {inner} ELSE e.v END"
+    items = f"FILTER(TRANSFORM({keyed}, e -> {changed}), x -> x IS NOT NULL)"
+    if added is not None:
+        outside = (
+            f"CASE WHEN {index} BETWEEN 0 AND SIZE(u.p) - 1 THEN {_NOTHING} ELSE ARRAY({added}) END"
+        )
+        items = f"CONCAT({outside}, {items})" if place < 0 else f"CONCAT({items}, {outside})"
+    return let({"p": pieces(value)}, "u", array_of(items))
+
+
+# --- Containment in a value that is known ---------------------------------------------------------
+
+
+def parsed(text: str) -> Any:
+    """JSON as Python has it, with numbers that keep their digits."""
+    return json.loads(text, parse_float=Decimal, parse_int=Decimal)
+
+
+def contains(value: str, wanted: Any) -> str:
+    """Whether a value contains another one, which is known: PostgreSQL's `@>`."""
+    if isinstance(wanted, dict | list):
+        return _contains(value, wanted)
+    among = f"EXISTS({elements(value)}, x -> {_equals('x', wanted)})"
+    return f"(NOT {is_object(value)} AND {among})"
+
+
+def _contains(value: str, wanted: Any) -> str:
+    """The same inside of values, where a scalar is contained in an equal one only."""
+    if isinstance(wanted, dict):
+        tests = [f"COALESCE({is_object(value)}, FALSE)"]
+        for name, inner in wanted.items():
+            found = member(value, quoted(string_literal(name)))
+            tests.append(let({"v": found}, "h", f"COALESCE({_contains('h.v', inner)}, FALSE)"))
+        return f"({' AND '.join(tests)})"
+    if isinstance(wanted, list):
+        tests = [f"COALESCE({is_array(value)}, FALSE)"]
+        tests += [
+            f"EXISTS({pieces(value)}, x -> COALESCE({_contains('x', inner)}, FALSE))"
+            for inner in wanted
+        ]
+        return f"({' AND '.join(tests)})"
+    return _equals(value, wanted)
+
+
+def _equals(value: str, wanted: Any) -> str:
+    if wanted is None:
+        return f"({value} = 'null')"
+    if isinstance(wanted, bool):
+        return f"({value} = '{str(wanted).lower()}')"
+    if isinstance(wanted, str):
+        return f"({value} = {quoted(string_literal(wanted))})"
+    assert isinstance(wanted, Decimal), "there are no other kinds of JSON"
+    plain = f"{wanted.normalize():f}"
+    return f"({canonical(value)} = {quoted(plain)})"
