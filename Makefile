@@ -1,7 +1,7 @@
 # Every target sets up what it needs first; that takes about a second when it is there already.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test fast setup setup-test fmt lint types docs semantics bench crash simulate fuzz tpch lock clean
+.PHONY: help run test fast setup setup-test fmt lint types docs docs-sql sql-oracle sql-fuzz semantics bench crash simulate fuzz tpch lock clean
 
 # The first Python 3.11 or later on the PATH; another one: make PYTHON=/path/to/python3.12
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
@@ -35,7 +35,7 @@ test: setup-test ## set everything up, then all checks, all tests and the exampl
 	@echo "test: types"
 	@$(BIN)/mypy --strict src
 	@echo "test: tests"
-	@$(PYTEST) --durations=15 tests
+	@$(PYTEST) --numprocesses=2 --dist=loadfile --durations=25 tests
 	@echo "test: examples of the docs"
 	@$(PYTEST) --doctest-glob='*.md' docs README.md
 
@@ -46,7 +46,7 @@ fast: ## the tests without Java and servers, in under two minutes
 setup: ## what `make run` needs: .venv, packages, Java
 	$(SETUP) run
 
-setup-test: ## what `make test` needs: the same, plus test packages and PostgreSQL
+setup-test: ## what `make test` needs: the same, plus test packages, PostgreSQL and Kafka
 	$(SETUP) test
 
 fmt: ## format the code, and mend what the linter can mend
@@ -68,6 +68,10 @@ docs: ## run the examples of the docs
 	$(SETUP) check
 	@$(PYTEST) --doctest-glob='*.md' docs README.md
 
+docs-sql: ## write docs/sql anew from the table of functions
+	$(SETUP) check
+	@$(BIN)/python scripts/sql_docs.py
+
 semantics: ## print which statements of the formalism the last test run proved (runs nothing)
 	@$(PYTHON) scripts/semantics.py
 
@@ -79,6 +83,8 @@ bench: ## run the benchmarks
 crash: setup-test ## the long crash test: WATERCLOCK_CRASH_ROUNDS (1000) rounds of kill -9 and restart
 	@WATERCLOCK_CRASH_ROUNDS=$${WATERCLOCK_CRASH_ROUNDS:-1000} \
 		$(PYTEST) --timeout=0 tests/integration/test_crash.py
+	@WATERCLOCK_VIEW_KILLS=$${WATERCLOCK_VIEW_KILLS:-100} \
+		$(PYTEST) --timeout=0 tests/integration/test_compute_crash.py
 
 simulate: ## the long simulation: WATERCLOCK_SIM_SEEDS (10000) seeds
 	$(SETUP) check
@@ -86,6 +92,12 @@ simulate: ## the long simulation: WATERCLOCK_SIM_SEEDS (10000) seeds
 
 fuzz: setup ## random views against Spark from scratch: from SEED (1000) on, for MINUTES or until stopped
 	@$(BIN)/python -m waterclock.testing.fuzz --verbose --seed $${SEED:-1000} $${MINUTES:+--minutes $$MINUTES}
+
+sql-oracle: setup-test ## every SQL function beside PostgreSQL, or those of NAMES
+	@$(BIN)/python -m waterclock.testing.sql_oracle $(NAMES)
+
+sql-fuzz: setup-test ## random queries beside PostgreSQL: from SEED (1000) on, for MINUTES or until stopped
+	@$(BIN)/python -m waterclock.testing.sql_fuzz --seed $${SEED:-1000} $${MINUTES:+--minutes $$MINUTES}
 
 tpch: setup ## the 22 queries of TPC-H as maintained views, at every time: SCALE (0.01), BATCHES (50)
 	@$(BIN)/python -m waterclock.testing.tpch --scale $${SCALE:-0.01} --batches $${BATCHES:-50}

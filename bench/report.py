@@ -33,6 +33,12 @@ class Report:
         """A figure that must not be above its bar."""
         self._judge(name, f"{value:,.1f} {unit}", f"at most {at_most:g} {unit}", value <= at_most)
 
+    def floor(self, name: str, value: float, at_least: float, unit: str) -> None:
+        """A figure that must not be below its bar."""
+        self._judge(
+            name, f"{value:,.0f} {unit}", f"at least {at_least:,g} {unit}", value >= at_least
+        )
+
     def _judge(self, name: str, value: str, bar: str, holds: bool) -> None:
         print(f"  {name:<58} {value:>14} ({bar}: {'holds' if holds else 'MISSED'})", flush=True)
         if not holds:

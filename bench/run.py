@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("persist.py", "arrangement.py", "history.py", "catalog.py")
+BENCHMARKS = ("persist.py", "arrangement.py", "history.py", "catalog.py", "server.py")
 
 
 def main() -> None:

@@ -7,9 +7,15 @@ environment can hold them together; the largest set comes first, since it leaves
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import maven
+import pyspark
+
+from waterclock.server.java import find_java
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST_PYTHON = "3.11"
@@ -21,6 +27,7 @@ LOCKS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("run", ("pyproject.toml",), ("build", "test")),
     ("java", ("requirements/java.in",), ()),
     ("postgres", ("requirements/postgres.in",), ("build", "test")),
+    ("dbt", ("requirements/dbt.in",), ()),
     ("locking", ("requirements/locking.in",), ()),
 )
 
@@ -47,6 +54,19 @@ def main() -> None:
         header = f"# Written by `make lock` from {sources[0]}. Do not edit.\n"
         (ROOT / f"requirements/{name}.lock").write_text(header + pins, encoding="utf-8")
         print(f"requirements/{name}.lock: {pins.count('==')} packages")
+    lock_jars("kafka")
+    lock_jars("jdbc")
+
+
+def lock_jars(name: str) -> None:
+    """The lock of a set of Maven artifacts, with everything they need."""
+    java = find_java(os.environ).home / "bin" / "java"
+    ivy = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
+    found = maven.resolve(java, ivy, maven.read(ROOT / f"requirements/{name}.in"))
+    lines = [f"# Written by `make lock` from requirements/{name}.in. Do not edit."]
+    lines += [f"{each.coordinates} sha256:{each.sha256}" for each in found]
+    (ROOT / f"requirements/{name}.lock").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"requirements/{name}.lock: {len(found)} jars")
 
 
 if __name__ == "__main__":

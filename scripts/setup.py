@@ -27,14 +27,24 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
+import maven
+
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMPS = VENV / ".waterclock"
+SHARED = VENV / "share" / "waterclock"
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_POSTGRES = 15
 APT_JAVA = ("openjdk-21-jre-headless", "openjdk-17-jre-headless", "default-jre-headless")
+
+# Prints the programs that fetch jars: Java, and the Ivy that PySpark carries.
+IVY_PROBE = (
+    "import os, pathlib, pyspark; from waterclock.server.java import find_java;"
+    "print(find_java(os.environ).home / 'bin' / 'java');"
+    "print(next((pathlib.Path(pyspark.__file__).parent / 'jars').glob('ivy-*.jar')))"
+)
 
 # Settings of pip that would change what is installed or where. Its index, proxy and so on stay.
 MISLEADING_PIP_SETTINGS = frozenset(
@@ -59,6 +69,9 @@ def main(arguments: Sequence[str]) -> None:
         keep_classes()
     if purpose == "test":
         provide_postgres()
+        provide_kafka()
+        provide_jars("jdbc", "the JDBC driver of PostgreSQL")
+        provide_dbt()
 
 
 # --- the virtual environment and its packages
@@ -132,11 +145,12 @@ def install_project() -> None:
     write_stamp("project", fingerprint)
 
 
-def pip_install(*arguments: str) -> None:
-    command = [str(PYTHON), "-m", "pip", "--no-input", "--disable-pip-version-check", "install"]
+def pip_install(*arguments: str, python: Path = PYTHON, isolated: bool = False) -> None:
+    """With `isolated`, whatever has to be built is built with tools of its own."""
+    command = [str(python), "-m", "pip", "--no-input", "--disable-pip-version-check", "install"]
     environment = {k: v for k, v in os.environ.items() if k not in MISLEADING_PIP_SETTINGS}
     run(
-        [*command, "--quiet", "--no-build-isolation", *arguments],
+        [*command, "--quiet", *(() if isolated else ("--no-build-isolation",)), *arguments],
         environment=environment,
         remedy=(
             "Is a package registry within reach? Behind a proxy set HTTPS_PROXY; for a mirror set "
@@ -212,6 +226,58 @@ def find_postgres() -> str | None:
     if version is None or int(version[0]) < OLDEST_POSTGRES:
         return None
     return f"PostgreSQL {version[0]}: {folder}"
+
+
+# --- Kafka, for the tests
+
+
+def provide_kafka() -> None:
+    """The jars of a broker, as locked."""
+    provide_jars("kafka", "the jars of Kafka (a minute)")
+
+
+def provide_jars(name: str, what: str) -> None:
+    """Artifacts of Maven, as locked. Ivy, which PySpark carries, fetches them."""
+    fingerprint = lock_fingerprint(name)
+    folder = SHARED / name
+    if stamp_is_current(name, fingerprint) and folder.is_dir():
+        return
+    java, ivy = answer([str(PYTHON), "-c", IVY_PROBE]), None
+    if java is not None:
+        java, _, ivy = java.partition("\n")
+    if not java or not ivy:
+        fail("Java or the Ivy of PySpark is missing", "Run the same command again.")
+    with step(what):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            maven.fetch(Path(java), Path(ivy), maven.read(lock_path(name)), folder)
+        except maven.FetchFailed as failure:
+            fail(
+                f"{what} could not be fetched:\n{failure}",
+                "Is a Maven repository within reach? For a mirror name a settings file of Ivy's in "
+                "WATERCLOCK_IVY_SETTINGS. Then run the same command again.",
+            )
+    write_stamp(name, fingerprint)
+
+
+# --- dbt, for the tests
+
+
+def provide_dbt() -> None:
+    """dbt with its adapter for Materialize, in an environment of its own: it pins much of what the
+    project has in other versions.
+    """
+    fingerprint = lock_fingerprint("dbt")
+    folder = SHARED / "dbt"
+    if stamp_is_current("dbt", fingerprint) and (folder / "bin" / "dbt").exists():
+        return
+    with step("dbt, in an environment of its own (a minute)"):
+        shutil.rmtree(folder, ignore_errors=True)
+        run([str(PYTHON), "-m", "venv", str(folder)], remedy="Is the disk full or read-only?")
+        locked = ("--no-deps", "--require-hashes", "-r", str(lock_path("dbt")))
+        pip_install(*locked, python=folder / "bin" / "python", isolated=True)
+    write_stamp("dbt", fingerprint)
 
 
 # --- the system's package manager

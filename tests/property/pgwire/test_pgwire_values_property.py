@@ -172,7 +172,7 @@ def test_copy_reads_back_however_it_is_cut(
     messages = b"".join(part for _, part in encoder.encode(batch))
     rows = b"".join(bytes(row) for row in encoder._messages(batch).to_pylist())
     assert messages == rows
-    data = payload(encoder.start() + messages + encoder.end())
+    data = payload(encoder.start() + encoder.first(memoryview(messages + encoder.end())))
     decoder = decoder_of(CopyIn(described, options, None, "t"), zone, chunk)  # type: ignore[arg-type]
     decoded = [b for i in range(0, len(data), chunk) for b in decoder.feed(data[i : i + chunk])]
     decoded += decoder.finish()
