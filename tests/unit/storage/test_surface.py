@@ -6,6 +6,7 @@ import inspect
 
 import pytest
 
+from waterclock.model.errors import FrontierRegression
 from waterclock.storage.api import Progress, ReadCapability, Updates, WriteCapability
 from waterclock.storage.controller import Storage
 from waterclock.storage.subscription import Subscription
@@ -22,6 +23,7 @@ COMMANDS = {
 }
 HOUSEKEEPING = {"open", "open_directory", "close", "maintain", "expire_leases", "maintenance"}
 SAME_FOR_COROUTINES = {"append_async"}
+SAME_FOR_MANY = {"downgrade_capabilities"}
 
 
 def public(names: object) -> set[str]:
@@ -30,9 +32,21 @@ def public(names: object) -> set[str]:
 
 @pytest.mark.semantics(58)
 def test_the_commands_are_exactly_the_seven(world: MemoryWorld) -> None:
-    assert public(world.storage) == COMMANDS | HOUSEKEEPING | SAME_FOR_COROUTINES
+    variants = SAME_FOR_COROUTINES | SAME_FOR_MANY
+    assert public(world.storage) == COMMANDS | HOUSEKEEPING | variants
     one, other = (inspect.signature(f) for f in (Storage.append, Storage.append_async))
     assert one.parameters == other.parameters
+
+
+def test_many_are_moved_as_one_is(world: MemoryWorld) -> None:
+    storage = world.storage
+    first, _ = storage.create(user(1), TABLE)
+    second, _ = storage.create(user(2), TABLE)
+    moved = storage.downgrade_capabilities([(first, at(3)), (second, at(4))])
+    assert [each.frontier for each in moved] == [at(3), at(4)]
+    with pytest.raises(FrontierRegression):
+        storage.downgrade_capabilities([(moved[0], at(9)), (moved[1], at(1))])
+    assert storage.downgrade_capability(moved[0], at(3)) == moved[0], "none of them was moved"
 
 
 @pytest.mark.semantics(58, 68)
