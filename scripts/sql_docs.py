@@ -43,15 +43,15 @@ FAMILIES: Mapping[str, tuple[str, str, tuple[Function, ...]]] = {
     ),
     "patterns": (
         "Patterns",
-        "LIKE, SIMILAR TO and regular expressions. A pattern that is not a constant is refused where"
-        " it would have to be rewritten.",
+        "LIKE, SIMILAR TO and regular expressions. A pattern that is not a constant is refused"
+        " where it would have to be rewritten.",
         patterns.FUNCTIONS + patterns.OPERATORS,
     ),
     "numbers": (
         "Numbers",
         "Integers that overflow are errors; so are numerics of more than 38 digits. A `numeric` of"
-        " unknown scale has 18 digits behind the point, a quotient 16. Powers, logarithms and angles"
-        " are exact but for the last digit.",
+        " unknown scale has 18 digits behind the point, a quotient 16. Powers, logarithms and"
+        " angles are exact but for the last digit.",
         arithmetic.OPERATORS + numbers.FUNCTIONS,
     ),
     "comparisons": (
@@ -100,8 +100,9 @@ def _index() -> str:
     lines = [
         _HEAD,
         "# SQL functions and operators\n",
-        "They mean what they mean in PostgreSQL 15, and each entry is compared with it on generated",
-        "arguments by the tests. What is not here does not exist (42883); what can not be done as",
+        "They mean what they mean in PostgreSQL 15, and the tests compare each entry with it on"
+        " generated",
+        "arguments. What is not here does not exist (42883); what can not be done as",
         "PostgreSQL does it is refused by name (0A000), never done differently.\n",
         *(
             f"- [{title}]({name}.md): {len(entries)} entries"

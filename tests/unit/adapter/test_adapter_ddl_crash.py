@@ -129,7 +129,9 @@ def _without_chance(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: bool(v) if k in RANDOM else _without_chance(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_chance(each) for each in value]
+        items = [_without_chance(each) for each in value]
+        is_set = all(isinstance(each, str) for each in items)  # privileges: in no order
+        return sorted(items) if is_set else items
     return value
 
 
