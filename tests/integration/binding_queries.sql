@@ -265,11 +265,13 @@ select percentile_cont(0.25) within group (order by y), percentile_disc(0.9) wit
 select percentile_cont(0.5) within group (order by x), mode() within group (order by x) from w where x > 100
 select k, jsonb_agg(x order by x), jsonb_agg(y order by z desc), jsonb_object_agg(z, x) filter (where z is not null) from w group by k
 select k, stddev(x), variance(x), var_pop(y), stddev_pop(y), var_samp(z) from w group by k
-select id, j -> 'cc' -> 1, j #> '{cc,0}', j ->> 'b', j ? 'a', j ?| array['q','b'], j ?& array['a','b'], j @> '{"a": 1}', j @> '[1]', j - 'a', jsonb_strip_nulls(j) from t
+select id, j -> 'cc' -> 1, j #> '{cc,0}', j ->> 'b', j ? 'a', j ?| array['q','b'], j ?& array['a','b'], j @> '{"a": 1}', j @> '[1]', j - 'a', jsonb_strip_nulls(j) from t where jsonb_typeof(j) = 'object'
 select id, jsonb_set(j, '{a}', '{"n": 1}'), j #- '{b,k}', jsonb_set(j, '{zz}', '0', false) from t where jsonb_typeof(j) = 'object'
 select id, e.key, e.value from t, jsonb_each(j) e where jsonb_typeof(j) = 'object'
-select id, k from t, jsonb_object_keys(j) k where jsonb_typeof(j) = 'object'
+select id, o.k from t, jsonb_object_keys(j) as o(k) where jsonb_typeof(j) = 'object'
 select id, value from t, jsonb_array_elements(j) where jsonb_typeof(j) = 'array'
-select id, v from t, jsonb_array_elements_text(j) as e(v) where jsonb_typeof(j) = 'array'
+select id, e.w from t, jsonb_array_elements_text(j) as e(w) where jsonb_typeof(j) = 'array'
 select id, sqrt(c), degrees(f), radians(f), atan2(f, 2) from t where id in (1, 5, 6)
 select 'infinity'::timestamp, 'infinity'::date + 1, isfinite('infinity'::timestamp), 'infinity'::timestamp::text, 'infinity'::timestamptz + interval '1 day', date_trunc('day', '-infinity'::timestamp)
+select id from t where a in ((select max(a) from u), 10, id)
+select id from t where a in ((select a from u)) or a in ((select min(a) from u) + 0, 42)

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from waterclock.testing.fuzz.case import drawn, from_parts, to_text
@@ -27,7 +27,7 @@ SEEDS = int(os.environ.get("WATERCLOCK_FUZZ_SEEDS", "10"))
 
 @pytest.fixture(scope="module")
 def runner(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
-    refusals = logging.getLogger("SQLQueryContextLogger")
+    refusals = PySparkLogger.getLogger("SQLQueryContextLogger")
     spark.sparkContext.setLogLevel("OFF")  # queries that fail on some rows do so on purpose
     refusals.disabled = True
     yield Runner(spark, tmp_path_factory.mktemp("fuzz"))

@@ -59,6 +59,23 @@ class Stage:
 Scene = Callable[[Stage], Awaitable[None]]
 
 
+def drop_slots(upstream: psycopg.Connection[Any]) -> None:
+    """Drop the database's slots. The server lets go of one some time after its reader has left."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            upstream.execute(
+                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
+                " WHERE database = current_database()"
+            )
+        except psycopg.errors.ObjectInUse:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+        else:
+            return
+
+
 def run(server: PostgresServer, folder: Path, scene: Scene) -> None:
     """A world with a connection to a database of its own."""
     conninfo = server.create_database(f"d{uuid.uuid4().hex}")
@@ -70,10 +87,7 @@ def run(server: PostgresServer, folder: Path, scene: Scene) -> None:
                 client = await world.connect()
                 await client.run(connection_to(conninfo))
                 await scene(Stage(world, client, upstream))
-            upstream.execute(
-                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
-                " WHERE database = current_database()"
-            )
+            drop_slots(upstream)
 
     asyncio.run(inside())
 
@@ -195,10 +209,7 @@ def test_a_lost_slot_is_what_a_reader_is_told(
         await client.run(f"{SOURCE} (PUBLICATION 'p') FOR TABLES (b)")
         assert await client.rows("SELECT * FROM b") == [(7,)]
         await asyncio.to_thread(world.close)
-        upstream.execute(
-            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
-            " WHERE database = current_database()"
-        )
+        await asyncio.to_thread(drop_slots, upstream)
         await asyncio.to_thread(world.open)
         client = await world.connect()
         error = await fails_in_time(client, "SELECT * FROM b")

@@ -14,8 +14,8 @@ from waterclock.testing.sql_oracle.oracle import Oracle, connected
 
 pytestmark = [pytest.mark.slow, pytest.mark.service]
 
-SEEDS = range(1_000, 1_020)
-FAILED_ONCE: tuple[int, ...] = ()
+SEEDS = range(1_010, 1_030)
+FAILED_ONCE: tuple[int, ...] = (1_005,)
 """Seeds whose queries once gave another answer than PostgreSQL's."""
 
 

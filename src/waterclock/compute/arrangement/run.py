@@ -171,7 +171,10 @@ class Run:
         opened = self._batches[number]
         if opened is None:
             with self._lock:
-                batch = self._reader.get_batch(number)
+                try:
+                    batch = self._reader.get_batch(number)
+                except (OSError, pa.ArrowInvalid) as error:  # Arrow's footer leads astray
+                    raise _damaged(self.cover, f"Batch {number} can not be read: {error}") from None
                 opened = batch, batch.column(0).to_numpy()
                 self._batches[number] = opened
         return opened

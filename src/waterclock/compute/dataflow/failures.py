@@ -169,7 +169,10 @@ class Failures:
         build = self._builder
         if value.kind == _RAISE:
             [_, parameters] = value.children
-            return parameters.children[-1]
+            if parameters.children:
+                return parameters.children[-1]
+            held = parameters.java.value().valueArray()  # a map that was computed already
+            return build.text(held.getUTF8String(held.numElements() - 1).toString())
         if value.kind == "Cast":
             return self._said(value.children[0])
         if value.kind == "If":

@@ -55,14 +55,23 @@ def filled(query: SimpleQuery, parameters: Sequence[pa.Scalar]) -> SimpleQuery |
 def _fitting(scalar: pa.Scalar, held: pa.DataType) -> object | None:
     if not scalar.is_valid:
         return None
-    value: object = scalar.as_py()
-    if scalar.type == held:
+    value = _in_python(scalar)
+    if value is None or scalar.type == held:
         return value
     if not (pa.types.is_integer(scalar.type) and pa.types.is_integer(held)):
         return None
     try:
         pa.scalar(value, held)
     except (pa.ArrowInvalid, OverflowError):
+        return None
+    return value
+
+
+def _in_python(scalar: pa.Scalar) -> object | None:
+    """A value as Python has it; None for times that it has not, such as infinity."""
+    try:
+        value: object = scalar.as_py()
+    except (OverflowError, ValueError):
         return None
     return value
 
@@ -106,7 +115,10 @@ def array_test(left: Typed, converted: Typed, right: Typed) -> tuple[Comparison,
     held = arrow_type(column_type(left.type))
     if not scalar.is_valid or scalar.type.value_type != held:
         return None
-    values = tuple(each for each in scalar.as_py() if each is not None)
+    known = _in_python(scalar)
+    if not isinstance(known, list):
+        return None
+    values = tuple(each for each in known if each is not None)
     return (Comparison(_stored(left), "in", values),)
 
 
@@ -144,7 +156,9 @@ def _held(constant: Typed, column: Typed) -> object | None:
         (have in _INTEGERS and want in _INTEGERS) or (have in texts and want in texts)
     ):
         return None
-    value: object = scalar.as_py()
+    value = _in_python(scalar)
+    if value is None:
+        return None
     target = arrow_type(column_type(column.type))
     try:
         held = pa.scalar(value, target)

@@ -100,9 +100,15 @@ class Typed:
 
     @property
     def value(self) -> Any:
-        """The value, if it is a constant of a type and not null, as Python has it."""
+        """The value, if it is a constant of a type and not null, as Python has it.
+
+        None also for times that Python has not: infinity, and years beyond 9999.
+        """
         scalar = None if self.known is None else self.known.scalar
-        return None if scalar is None else scalar.as_py()
+        try:
+            return None if scalar is None else scalar.as_py()
+        except (OverflowError, ValueError):
+            return None
 
     def walk(self) -> Iterator[Typed]:
         """It and all it is computed from."""

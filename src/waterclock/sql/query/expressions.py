@@ -314,7 +314,9 @@ class Expressions:
 
     def _in(self, left: Expression, negated: bool, at: int) -> Expression:
         if self.at_query():
-            return In(left, self.query_in_brackets(), negated, at)
+            query = self._try_query()  # None if it is only the first of a list
+            if query is not None:
+                return In(left, query, negated, at)
         self._stream.expect_mark("(")
         items = self.expressions()
         self._stream.expect_mark(")")

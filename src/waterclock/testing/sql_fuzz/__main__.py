@@ -23,7 +23,6 @@ def main() -> int:
     parser.add_argument("--count", type=int, help="how many; without end if not given")
     parser.add_argument("--minutes", type=float, help="stop after so many")
     asked = parser.parse_args()
-    logging.getLogger("SQLQueryContextLogger").disabled = True
     logging.getLogger("waterclock").setLevel(logging.CRITICAL)
     os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
     spark = open_session("local[2]")

@@ -25,7 +25,6 @@ def main() -> int:
     parser.add_argument("--timezone", default="UTC")
     parser.add_argument("--refusals", action="store_true", help="list what is not supported")
     asked = parser.parse_args()
-    logging.getLogger("SQLQueryContextLogger").disabled = True
     logging.getLogger("waterclock").setLevel(logging.CRITICAL)
     os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
     spark = open_session("local[2]")

@@ -106,7 +106,7 @@ CONSTANTS: dict[str, dict[int, tuple[str, ...]]] = {
     "to_date": {1: ("'YYYY-MM-DD'",)},
     "to_timestamp": {1: ("'YYYY-MM-DD HH24:MI:SS'", "'YYYY-MM-DD'")},
     "format": {0: ("'<%s> 100%% [%s]'",)},
-    "jsonb_set": {1: _PATHS, 2: ("'{\"new\": 1}'::jsonb", "'2'::jsonb"), 3: ("true", "false")},
+    "jsonb_set": {1: _PATHS[1:6], 2: ("'{\"new\": 1}'::jsonb",), 3: ("true", "false")},
     "lag": {1: ("1", "2", "0", "-1"), 2: ("NULL",)},
     "nth_value": {1: ("1", "2", "5")},
     "ntile": {0: ("1", "2", "3", "10")},

@@ -7,11 +7,12 @@ error it was; that takes no job.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -40,11 +41,18 @@ TUNED = {
 
 
 def tuned(spark: SparkSession) -> SparkSession:
-    """A session for many small queries."""
+    """A session for many small queries, of whose errors PySpark gives no account in the log."""
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     session = with_meaning(spark.newSession())
     for name, value in TUNED.items():
         session.conf.set(name, value)
     return session
+
+
+SOME_ERROR = "!"
+"""An error of which nobody has asked which one it is."""
+_TOLD = 4
+"""Of how many rows of a call that is asked: it takes some milliseconds each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +65,11 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a call gives on each row, and its type."""
+    """What a call gives on each row, and its type. `tell` says which error a row gives."""
 
     outcomes: Mapping[int, Outcome]
     type: PgType
+    tell: Callable[[int], Outcome]
 
 
 class Engine:
@@ -127,7 +136,7 @@ class Engine:
             if isinstance(bound, Refusal):
                 found.append(bound)
             else:
-                found.append(Answer({}, bound.columns[0].type))
+                found.append(Refusal("XX000", "it has not been run"))
                 good.append(number)
         answers = self._together(relation, [calls[number] for number in good])
         for number, answer in zip(good, answers, strict=True):
@@ -166,19 +175,18 @@ class Engine:
         ]
         table = build.frame(build.project([key, *tried], below), self._spark).toArrow()
         ids = table.column(0).to_pylist()
-        return [
-            Answer(self._outcomes(ids, table.column(n + 1), column.type, value, below), column.type)
-            for n, (column, value) in enumerate(zip(bound.columns[1:], values, strict=True))
-        ]
+        answers = []
+        for n, (column, value) in enumerate(zip(bound.columns[1:], values, strict=True)):
+            outcomes, wrong = self._outcomes(ids, table.column(n + 1), column.type)
+            tell = self._telling(value, below) if wrong else _no_error
+            outcomes |= {row: tell(row) for row in wrong[:_TOLD]}
+            answers.append(Answer(outcomes, column.type, tell))
+        return answers
 
     def _outcomes(
-        self,
-        ids: list[int],
-        column: pa.ChunkedArray,
-        declared: PgType,
-        value: Expression,
-        below: Logical,
-    ) -> dict[int, Outcome]:
+        self, ids: list[int], column: pa.ChunkedArray, declared: PgType
+    ) -> tuple[dict[int, Outcome], list[int]]:
+        """The values, and the rows that failed, of which nothing more is known."""
         structs = column.combine_chunks()
         if isinstance(structs, pa.ChunkedArray):
             structs = structs.chunk(0)
@@ -189,16 +197,15 @@ class Engine:
             row: None if text is None else f"={text}" for row, text in zip(ids, texts, strict=True)
         }
         wrong = [row for row, has_failed in zip(ids, failed, strict=True) if has_failed]
-        if wrong:
-            outcomes |= self._errors(value, below, wrong)
-        return outcomes
+        outcomes |= dict.fromkeys(wrong, SOME_ERROR)
+        return outcomes, wrong
 
-    def _errors(self, value: Expression, below: Logical, rows: list[int]) -> dict[int, Outcome]:
-        """What is raised for some rows, which are those of a local relation."""
+    def _telling(self, value: Expression, below: Logical) -> Callable[[int], Outcome]:
+        """What is raised for a row, which is one of a local relation."""
         relation = next(each for each in below.walk() if each.kind == "LocalRelation")
         bound = self._bound(_value(value), below)
         data = relation.java.data()
-        return {row: _raised(bound, self._through(below, data.apply(row))) for row in rows}
+        return lambda row: _raised(bound, self._through(below, data.apply(row)))
 
     def _bound(self, value: Expression, below: Logical) -> Any:
         jvm = self._spark.sparkContext._jvm
@@ -223,6 +230,10 @@ class Engine:
             below.java.projectList(), under.java.output()
         )
         return projected.apply(inner).copy()
+
+
+def _no_error(row: int) -> Outcome:
+    raise AssertionError(f"no row has failed, nor has {row}")
 
 
 def _value(column: Expression) -> Expression:

@@ -369,3 +369,19 @@ def test_without_a_parser_of_texts_only_plain_constants_are_known() -> None:
     with pytest.raises(SqlFault) as caught:
         bound("SELECT 'x'::int", RELATIONS, facts=facts)
     assert caught.value.sqlstate == "22P02"
+
+
+@pytest.mark.parametrize(
+    "constant", ["'infinity'::date", "'-infinity'::timestamp", "'20000-01-01'::timestamptz"]
+)
+def test_times_that_python_has_not_are_constants_too(constant: str) -> None:
+    [column] = bound(f"SELECT isfinite({constant}) AS c", RELATIONS).columns
+    assert column.name == "c"
+
+
+@pytest.mark.parametrize(
+    "condition", ["d = 'infinity'", "ts in ('infinity', '2024-01-01')", "d = any('{infinity}')"]
+)
+def test_conditions_on_times_that_python_has_not_are_left_to_the_engine(condition: str) -> None:
+    relations = KnownRelations({"r": {"d": "date", "ts": "timestamp"}})
+    assert bound(f"SELECT d FROM r WHERE {condition}", relations).simple is None
