@@ -41,7 +41,7 @@ test: setup-test ## set everything up, then all checks, all tests and the exampl
 
 fast: ## the tests without Java and servers, in under two minutes
 	$(SETUP) check
-	@$(PYTEST) -m "not service and not slow" --durations=5 tests
+	@$(PYTEST) --numprocesses=2 -m "not service and not slow" --durations=8 tests
 
 setup: ## what `make run` needs: .venv, packages, Java
 	$(SETUP) run
