@@ -24,8 +24,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from confluent_kafka import KafkaException, Message, Producer, TopicPartition
 from confluent_kafka import admin as admin_module
@@ -34,6 +33,7 @@ from confluent_kafka.admin import AdminClient
 from waterclock.pgwire.tls import make_certificate
 from waterclock.server.java import find_java
 from waterclock.testing.services import (
+    Service,
     ServiceMissing,
     free_port,
     spawn,
@@ -51,7 +51,7 @@ Record = tuple[str | bytes | None, str | bytes | None]
 """A key and a value."""
 
 
-class KafkaBroker:
+class KafkaBroker(Service):
     """A broker of its own, empty at first. `stop` keeps the data and `start` goes on with it at the
     same address; `close`, or the end of the `with` block, removes it.
 
@@ -108,22 +108,6 @@ class KafkaBroker:
         folder, self._folder = self._folder, None
         if folder is not None:
             shutil.rmtree(folder)
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _formatted(self) -> Path:
         folder = Path(tempfile.mkdtemp(prefix="waterclock-kafka-"))

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -43,7 +44,35 @@ class ServiceMissing(WaterclockError):
     """A server that the tests need is not installed."""
 
 
-class PostgresServer:
+class Service(ABC):
+    """A server that runs inside a `with`, and leaves nothing behind."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Return when it answers."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop it and remove its data. Idempotent, also after a start that failed."""
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class PostgresServer(Service):
     """A PostgreSQL cluster of its own, empty at first; every role may connect without a password.
 
     `settings` are those of postgresql.conf. Without `fsync` it is faster and loses data when the
@@ -105,22 +134,6 @@ class PostgresServer:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         return self.conninfo(name)
 
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def _make_cluster(self) -> Path:
         folder = Path(tempfile.mkdtemp(prefix="waterclock-postgres-"))
         try:
@@ -155,7 +168,7 @@ class PostgresServer:
         return True
 
 
-class S3Server:
+class S3Server(Service):
     """A server that speaks S3 and keeps the objects in memory; any key and secret are accepted."""
 
     def __init__(self) -> None:
@@ -203,22 +216,6 @@ class S3Server:
             secret_key="test",
             allow_bucket_creation=True,
         ).create_dir(name)
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _answers(self) -> bool:
         with contextlib.suppress(OSError), socket.create_connection((_HOST, self.port), timeout=5):
