@@ -36,9 +36,9 @@ from waterclock.storage.sources.errors import SourceFault
 from waterclock.storage.sources.files import continuity
 from waterclock.storage.sources.files.continuity import REACH, Continuity
 from waterclock.storage.sources.files.definition import FilesDefinition
+from waterclock.storage.sources.files.following import FollowedFiles
 from waterclock.storage.sources.files.lines import line_ends, records_of
 from waterclock.storage.sources.files.parquet import ParquetFiles
-from waterclock.storage.sources.files.places import Place, place_of
 
 NAME = "file"
 OUTPUT = "files"
@@ -51,36 +51,18 @@ FILES = ProgressShape(
 )
 
 
-class LineFiles:
+class LineFiles(FollowedFiles):
     """Implements `Connector` for files of lines."""
 
     def __init__(self, definition: FilesDefinition, surroundings: Surroundings) -> None:
         assert definition.messages is not None
-        self._definition = definition
-        self._place: Place = place_of(definition.location, definition.pattern)
+        super().__init__(definition)
         self._decoding = decoding_of(definition.messages, surroundings.connection)
         self._quoted = isinstance(definition.messages.value, CsvDefinition)
-        self._bound: dict[str, int] = {}
 
     @property
     def outputs(self) -> Mapping[str, Schema]:
         return {OUTPUT: self._decoding.schema}
-
-    @property
-    def is_linearizable(self) -> bool:
-        return True
-
-    def start(self) -> SourceFrontier:
-        return SourceFrontier({}, True)
-
-    def resume(self, frontier: SourceFrontier) -> None:
-        self._bound = {str(file): offset for file, offset in frontier.uppers.items()}
-
-    def commit(self, frontier: SourceFrontier) -> None:
-        self.resume(frontier)
-
-    def close(self) -> None:
-        pass
 
     def probe(self) -> Probe:
         bound: dict[Partition, int] = {}

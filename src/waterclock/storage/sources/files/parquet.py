@@ -35,42 +35,25 @@ from waterclock.storage.reclock.progress import Partition, Range, SourceFrontier
 from waterclock.storage.sources.api import Messages, Probe, message_schema
 from waterclock.storage.sources.errors import InvalidSource, SourceFault
 from waterclock.storage.sources.files.definition import FilesDefinition
+from waterclock.storage.sources.files.following import FollowedFiles
 from waterclock.storage.sources.files.places import place_of
 
 _ROWS_AT_ONCE = 1_000_000
 
 
-class ParquetFiles:
+class ParquetFiles(FollowedFiles):
     """Implements `Connector`. The output has the columns of the definition."""
 
     def __init__(self, definition: FilesDefinition, output: str) -> None:
-        self._definition = definition
+        super().__init__(definition)
         self._output = output
-        self._place = place_of(definition.location, definition.pattern)
         self._schema = decode_schema(definition.columns)
-        self._bound: dict[str, int] = {}
         self._rows: dict[str, tuple[int, int]] = {}
         """The size and the number of rows of files that were looked into."""
 
     @property
     def outputs(self) -> Mapping[str, Schema]:
         return {self._output: self._schema}
-
-    @property
-    def is_linearizable(self) -> bool:
-        return True
-
-    def start(self) -> SourceFrontier:
-        return SourceFrontier({}, True)
-
-    def resume(self, frontier: SourceFrontier) -> None:
-        self._bound = {str(file): offset for file, offset in frontier.uppers.items()}
-
-    def commit(self, frontier: SourceFrontier) -> None:
-        self.resume(frontier)
-
-    def close(self) -> None:
-        pass
 
     def probe(self) -> Probe:
         bound: dict[Partition, int] = {}
