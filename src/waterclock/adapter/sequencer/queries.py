@@ -13,7 +13,7 @@ import datetime
 import decimal
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -52,10 +52,11 @@ async def describe_query(
     session: SqlSession, statement: ast.Query, types: Sequence[PgType | None]
 ) -> StatementDescription:
     """The types of a query's parameters and columns."""
-    if is_for_catalog(session, statement.query, types):
+    asked = _asked_of_catalog(session, statement.query, types)
+    if asked is not None:
         oids = [0 if each is None else each.oid for each in types]
         answerer = session.front.answerer
-        with _preferring(_refusal(session, statement.query, types)):
+        with _preferring(asked.refusal):
             found = await asyncio.to_thread(
                 answerer.describe, statement.query.text, oids, session.catalog_facts()
             )
@@ -67,8 +68,9 @@ async def describe_query(
 
 async def run_query(session: SqlSession, statement: ast.Query, parameters: Parameters) -> Response:
     """Answer a query."""
-    if is_for_catalog(session, statement.query, parameters=parameters):
-        return await _from_catalog(session, statement.query, parameters)
+    asked = _asked_of_catalog(session, statement.query, parameters=parameters)
+    if asked is not None:
+        return await _from_catalog(session, statement.query, parameters, asked)
     plan = _filled(session, statement.query, parameters) if parameters else None
     if plan is None:
         plan = planned(session, statement.query, parameters=parameters)
@@ -188,49 +190,50 @@ async def _rows(session: SqlSession, plan: Plan, moment: Moment) -> pa.Table:
     return await pick(session.front, moment, simple, plan.inputs[simple.source], session)
 
 
-def is_for_catalog(
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A query that the catalog's own engine answers.
+
+    `refusal` is what the engine for users' queries says of it, if that was asked first.
+    """
+
+    refusal: WaterclockError | None = None
+
+
+def is_for_catalog(session: SqlSession, query: QueryText) -> bool:
+    """Whether the catalog's own engine answers the query."""
+    return _asked_of_catalog(session, query) is not None
+
+
+def _asked_of_catalog(
     session: SqlSession,
     query: QueryText,
     types: Sequence[PgType | None] = (),
     parameters: Parameters | None = None,
-) -> bool:
-    """Whether the catalog's own engine answers the query.
+) -> _Asked | None:
+    """How the catalog's own engine comes to answer the query; None if it does not.
 
     A query without any relation is the engine's, like those of users, so that a call means the same
     everywhere; only one that asks what the system alone knows goes to the catalog.
     """
     match session.front.plans.route(query.text):
         case Route.CATALOG:
-            return True
+            return _Asked()
         case Route.USER:
-            return False
+            return None
         case Route.CONSTANT:
-            return _refusal(session, query, types, parameters) is not None
+            try:
+                planned(session, query, types=types, parameters=parameters)
+            except WaterclockError as fault:
+                if fault.sqlstate in _UNKNOWN:
+                    return _Asked(fault)
+                raise
+            return None
         case Route.MIXED:
             raise Unsupported(
                 "a query can not join the system's relations with others",
                 hint="Read the system's relations in a query of their own.",
             )
-
-
-def _refusal(
-    session: SqlSession,
-    query: QueryText,
-    types: Sequence[PgType | None] = (),
-    parameters: Parameters | None = None,
-) -> WaterclockError | None:
-    """What is said of a query without relations for a function or type that only the system may
-    know.
-    """
-    if session.front.plans.route(query.text) is not Route.CONSTANT:
-        return None
-    try:
-        planned(session, query, types=types, parameters=parameters)
-    except WaterclockError as fault:
-        if fault.sqlstate in _UNKNOWN:
-            return fault
-        raise
-    return None
 
 
 @contextmanager
@@ -244,8 +247,10 @@ def _preferring(first: WaterclockError | None) -> Iterator[None]:
         raise first from None
 
 
-async def _from_catalog(session: SqlSession, query: QueryText, parameters: Parameters) -> Response:
-    with _preferring(_refusal(session, query, parameters=parameters)):
+async def _from_catalog(
+    session: SqlSession, query: QueryText, parameters: Parameters, asked: _Asked
+) -> Response:
+    with _preferring(asked.refusal):
         found = await answered(session, query.text, parameters)
     for change in found.settings:
         session.settings.set(change.name, change.value, local=change.local)
