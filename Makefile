@@ -7,6 +7,9 @@
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
+# Many processes import the same modules: whoever is first keeps them compiled for the others.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 

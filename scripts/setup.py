@@ -64,6 +64,7 @@ def main(arguments: Sequence[str]) -> None:
     make_environment()
     install_packages("run" if purpose == "run" else "test")
     install_project()
+    compile_project()
     if purpose in ("run", "test"):
         provide_java()
         keep_classes()
@@ -71,6 +72,7 @@ def main(arguments: Sequence[str]) -> None:
         provide_postgres()
         provide_kafka()
         provide_jars("jdbc", "the JDBC driver of PostgreSQL")
+        provide_jars("debezium", "Kafka Connect with Debezium (two minutes)")
         provide_dbt()
 
 
@@ -143,6 +145,11 @@ def install_project() -> None:
     with step("waterclock itself"):
         pip_install("--no-deps", "--no-index", "-e", str(ROOT))
     write_stamp("project", fingerprint)
+
+
+def compile_project() -> None:
+    """Keep the modules compiled, as pip does with packages: a server starts seconds sooner."""
+    answer([str(PYTHON), "-m", "compileall", "-q", str(ROOT / "src")])
 
 
 def pip_install(*arguments: str, python: Path = PYTHON, isolated: bool = False) -> None:

@@ -44,6 +44,26 @@ _QUIET = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
+_SPARING = {
+    # Spark remembers what has run, with its plans, for a page that nobody looks at: a thousand
+    # ticks would take hundreds of megabytes.
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "10",
+}
+
+
+_LEAST_HEAP_MB = 1024
+_MOST_HEAP_MB = 16 * 1024
+
+
+def _heap() -> str:
+    """The most that Java may take: a quarter of the memory there is. Python's workers, Arrow and
+    the cache of the files that views are kept in want the rest.
+    """
+    machine_mb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    return f"{min(max(machine_mb // 4, _LEAST_HEAP_MB), _MOST_HEAP_MB)}m"
 
 
 def open_session(
@@ -53,7 +73,8 @@ def open_session(
     # Spark asks the environment, and no setting, which Python its workers are to run.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.Builder().master(master).appName("waterclock")
-    for name, value in {**_SPEED, **_QUIET, **(settings or {}), **_MEANING}.items():
+    ours = {**_SPEED, **_QUIET, **_SPARING, "spark.driver.memory": _heap()}
+    for name, value in {**ours, **(settings or {}), **_MEANING}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     register_now(session)
