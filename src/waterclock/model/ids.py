@@ -8,7 +8,7 @@ object and which one it was. It does not say what kind of object it is.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from waterclock.model.errors import MalformedId
@@ -30,10 +30,13 @@ class GlobalId:
 
     kind: IdKind
     number: int
+    _text: str = field(init=False, repr=False, compare=False)
+    """Kept, because ids are written and looked up at every step."""
 
     def __post_init__(self) -> None:
         if type(self.number) is not int or not 1 <= self.number <= MAX_ID_NUMBER:
             raise MalformedId(f"not a number of an object: {self.number!r}")
+        object.__setattr__(self, "_text", f"{self.kind.value}{self.number}")
 
     @classmethod
     def user(cls, number: int) -> GlobalId:
@@ -57,4 +60,7 @@ class GlobalId:
         return cls(IdKind(match[1]), int(match[2]))
 
     def __str__(self) -> str:
-        return f"{self.kind.value}{self.number}"
+        return self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)

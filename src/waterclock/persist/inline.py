@@ -110,10 +110,14 @@ def _encoded(group: list[pa.RecordBatch]) -> list[Batch]:
     first = 0
     for updates in group:
         rows = updates.num_rows
-        when = times[first : first + rows]
-        signed = min(diffs[first : first + rows]) <= 0
         parts = (Part(rows, size * rows, block, None, first),)
-        batches.append(Batch(0, min(when), max(when), signed, parts))
+        if rows == 1:  # mostly
+            when = times[first]
+            batches.append(Batch(0, when, when, diffs[first] <= 0, parts))
+        else:
+            those = slice(first, first + rows)
+            earliest, latest = min(times[those]), max(times[those])
+            batches.append(Batch(0, earliest, latest, min(diffs[those]) <= 0, parts))
         first += rows
     return batches
 

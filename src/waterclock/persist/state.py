@@ -221,8 +221,9 @@ def _settle(shard: Shard, right: Right) -> None:
     """Let the frontier that `right` holds follow its live capabilities."""
     held: Bound = None
     for capability in shard.capabilities.values():
-        if capability.right is right and capability.frontier is not None:
-            held = capability.frontier if held is None else min(held, capability.frontier)
+        frontier = capability.frontier
+        if capability.right is right and frontier is not None and (held is None or frontier < held):
+            held = frontier
     if right is Right.READ:
         shard.since = later(shard.since, held)
     else:
@@ -231,7 +232,9 @@ def _settle(shard: Shard, right: Right) -> None:
 
 def later(a: Bound, b: Bound) -> Bound:
     """The join of two frontiers."""
-    return None if a is None or b is None else max(a, b)
+    if a is None or b is None:
+        return None
+    return a if a > b else b
 
 
 def at_or_after(bound: Bound, time: int) -> bool:
