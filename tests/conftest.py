@@ -12,3 +12,8 @@ pytest_plugins = ["pytester"]
 def pytest_configure(config: pytest.Config) -> None:
     if not config.option.collectonly:
         config.pluginmanager.register(SemanticsReport(config.rootpath / REPORT_PATH))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long ones first, and the quick ones last: they fill what time is left."""
+    items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in ("long", "slow")])

@@ -18,7 +18,7 @@ from waterclock.testing.beside_postgres import BesidePostgres
 from waterclock.testing.relations import KnownRelations, session_facts
 from waterclock.testing.services import PostgresServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.service]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.service]
 
 HERE = Path(__file__).parent
 TYPES = HERE.parent / "unit" / "sql" / "binding" / "expression_types.txt"

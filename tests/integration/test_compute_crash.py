@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from waterclock.testing.crash.views import FIRST, LARGEST, POINTS, STEP, TOTALS, World
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(0)]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(0)]
 
 KILLS = int(os.environ.get("WATERCLOCK_VIEW_KILLS", "6"))
 SEED = int(os.environ.get("WATERCLOCK_CRASH_SEED", "1"))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 ROUNDS = int(os.environ.get("WATERCLOCK_CRASH_ROUNDS", "100"))
 SEED = int(os.environ.get("WATERCLOCK_CRASH_SEED", "1"))

@@ -21,7 +21,7 @@ from waterclock.client.remote import ServerError
 from waterclock.testing.server_process import ServerProcess
 from waterclock.testing.services import free_port
 
-pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.service, pytest.mark.timeout(600)]
 
 SET_UP = (
     "CREATE TABLE customers (id int NOT NULL, country text)",

@@ -22,7 +22,7 @@ import pytest
 
 from waterclock.testing.server_process import ServerProcess
 
-pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.service, pytest.mark.timeout(900)]
 
 ROUNDS = int(os.environ.get("WATERCLOCK_KILL_ROUNDS", "2"))
 LONGEST_S = 8.0

@@ -21,7 +21,7 @@ from waterclock.testing.sql_oracle.engine import Engine, tuned
 from waterclock.testing.sql_oracle.oracle import Oracle, connected
 from waterclock.testing.sql_oracle.relational import compare_relational
 
-pytestmark = [pytest.mark.slow, pytest.mark.service]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.service]
 
 
 @pytest.fixture(scope="module")
