@@ -66,7 +66,6 @@ class Prepared:
             leaf = self._leaf(collection, from_arrow_schema(row_schema(schema)))
             leaf.createOrReplaceTempView(str(collection))
         self._frame = session.sql(sql)
-        self._has_run = False
         self.columns: pa.Schema = to_arrow_schema(self._frame.schema, timezone="UTC")
 
     def _leaf(self, collection: GlobalId, columns: StructType) -> DataFrame:
@@ -93,12 +92,15 @@ class Prepared:
             context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
 
     def _executable(self) -> DataFrame:
-        """The query with a plan that keeps nothing of an earlier run."""
-        if not self._has_run or self._keeps_nothing:
-            self._has_run = True
-            return self._frame
-        builder = Builder(self._session.sparkContext._jvm)
-        return builder.frame(self._frame._jdf.queryExecution().analyzed(), self._session)
+        """The query with a plan that keeps nothing of an earlier run, and is not kept if it would
+        keep something of this one: what was broadcast takes a megabyte at least.
+        """
+        frame = self._frame
+        if not self._keeps_nothing:
+            builder = Builder(self._session.sparkContext._jvm)
+            analyzed = frame._jdf.queryExecution().analyzed()
+            self._frame = builder.frame(analyzed, self._session)
+        return frame
 
     @cached_property
     def _keeps_nothing(self) -> bool:

@@ -51,6 +51,8 @@ _SPARING = {
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "1000",
     "spark.sql.ui.retainedExecutions": "10",
+    # What the parser learns of SQL it keeps for ever, a hundred megabytes for so many states.
+    "spark.sql.parser.parserDfaCacheFlushThreshold": "20000",
 }
 
 
