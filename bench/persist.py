@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import itertools
 import shutil
 import sqlite3
@@ -248,7 +249,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
     arguments = parser.parse_args()
-    sys.setswitchinterval(SWITCH_INTERVAL_S)  # as a server does
+    # As a server does when it has started.
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.collect()
+    gc.freeze()
     folder = Path(tempfile.mkdtemp(prefix="waterclock-bench-", dir="/var/tmp"))
     try:
         bench_commits(folder, arguments.rounds, arguments.seconds)
