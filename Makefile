@@ -38,7 +38,7 @@ test: setup-test ## set everything up, then all checks, all tests and the exampl
 	@echo "test: types"
 	@$(BIN)/mypy --strict src
 	@echo "test: tests"
-	@$(PYTEST) --numprocesses=2 --dist=loadfile --durations=25 tests
+	@$(PYTEST) --numprocesses=2 --dist=loadfile --no-loadscope-reorder --durations=25 tests
 	@echo "test: examples of the docs"
 	@$(PYTEST) --doctest-glob='*.md' docs README.md
 
@@ -80,7 +80,7 @@ semantics: ## print which statements of the formalism the last test run proved (
 
 bench: ## run the benchmarks
 	@test -f bench/run.py || { echo "there are no benchmarks yet (bench/run.py)" >&2; exit 1; }
-	$(SETUP) run
+	$(SETUP) test
 	@$(BIN)/python bench/run.py
 
 crash: setup-test ## the long crash test: WATERCLOCK_CRASH_ROUNDS (1000) rounds of kill -9 and restart

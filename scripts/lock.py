@@ -56,6 +56,7 @@ def main() -> None:
         print(f"requirements/{name}.lock: {pins.count('==')} packages")
     lock_jars("kafka")
     lock_jars("jdbc")
+    lock_jars("debezium")
 
 
 def lock_jars(name: str) -> None:

@@ -19,6 +19,7 @@ from waterclock.sql.functions import (
     arrays,
     comparisons,
     datetimes,
+    json_texts,
     jsons,
     numbers,
     patterns,
@@ -35,6 +36,17 @@ REMEDY = "make docs-sql"
 _HEAD = (
     "<!-- Written by scripts/sql_docs.py from the table of functions; change that instead. -->\n"
 )
+_NUMBERS = """\
+Integers that overflow are errors; so are numerics of more than 38 digits. `NaN` and infinity are
+refused as a `numeric`.
+
+A column has the same number of digits behind the point in all rows, where PostgreSQL counts them
+for each value. So a quotient, a mean, a root and a deviation have 16, or as many as an operand has;
+PostgreSQL gives a quotient from 1 to 9999 just that many, and 4 more or fewer for each further
+group of four digits. A quotient of constants has what PostgreSQL gives it. A `numeric` of unknown
+scale has 18 digits behind the point, and is shown without zeros at its end.
+
+Powers, logarithms and angles of floating-point numbers are exact but for the last digit."""
 FAMILIES: Mapping[str, tuple[str, str, tuple[Function, ...]]] = {
     "strings": (
         "Text",
@@ -49,9 +61,7 @@ FAMILIES: Mapping[str, tuple[str, str, tuple[Function, ...]]] = {
     ),
     "numbers": (
         "Numbers",
-        "Integers that overflow are errors; so are numerics of more than 38 digits. A `numeric` of"
-        " unknown scale has 18 digits behind the point, a quotient 16. Powers, logarithms and"
-        " angles are exact but for the last digit.",
+        _NUMBERS,
         arithmetic.OPERATORS + numbers.FUNCTIONS,
     ),
     "comparisons": (
@@ -66,8 +76,9 @@ FAMILIES: Mapping[str, tuple[str, str, tuple[Function, ...]]] = {
     ),
     "json": (
         "JSON",
-        "Of `jsonb`; a `json` value has to be cast first.",
-        jsons.OPERATORS + jsons.FUNCTIONS,
+        "A `jsonb` value is in normal form, a `json` value is the text that it was given as."
+        "\n`jsonb` in which a number has zeros at its end is not grouped by: 1.0 and 1 are equal.",
+        (*jsons.OPERATORS, *json_texts.OPERATORS, *jsons.FUNCTIONS, *json_texts.FUNCTIONS),
     ),
     "arrays": (
         "Arrays",

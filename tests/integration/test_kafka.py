@@ -444,6 +444,72 @@ def test_avro_with_a_registry(tmp_path: Path, kafka_broker: KafkaBroker) -> None
         in_world(tmp_path, broker, check)
 
 
+def in_transaction(number: int, order: int, table: str) -> tuple[str, str]:
+    """A change as Debezium writes it: the row's number is that of its transaction."""
+    body = {
+        "op": "c",
+        "before": None,
+        "after": {"id": number, "v": f"{number}.{order}"},
+        "source": {
+            "connector": "postgresql",
+            "snapshot": "false",
+            "sequence": json.dumps([str(100 * number), str(100 * number + order)]),
+            "schema": "public",
+            "table": table,
+        },
+        "transaction": {"id": f"{number}:{100 * number + order}", "total_order": order},
+    }
+    return f"{number}.{order}", json.dumps(body)
+
+
+def ended(number: int, **counts: int) -> tuple[None, str]:
+    tables = [{"data_collection": f"public.{t}", "event_count": n} for t, n in counts.items()]
+    told = {"status": "END", "id": f"{number}:{100 * number + 99}", "data_collections": tables}
+    return None, json.dumps({"schema": {}, "payload": told})
+
+
+@pytest.mark.semantics(161, 163)
+def test_transactions_over_several_topics(tmp_path: Path, kafka_broker: KafkaBroker) -> None:
+    broker = kafka_broker
+    for topic in ("x.transaction", "x.public.a", "x.public.b", "x.public.late"):
+        broker.create_topic(topic)
+    broker.produce("x.public.late", [(None, None)])
+    broker.delete_records("x.public.late", 0, 1)
+    create = (
+        "CREATE SOURCE x FROM KAFKA CONNECTION k (TRANSACTION TOPIC 'x.transaction') FORMAT JSON"
+        " ENVELOPE DEBEZIUM FOR TABLES (public.a (id int, v text), public.{} AS c (id int, v text))"
+    )
+
+    async def check(world: AdapterWorld, client: Client) -> None:
+        write = asyncio.to_thread
+        await client.run(create.format("b"))
+        await write(broker.produce, "x.public.a", [in_transaction(1, 1, "a")])
+        await write(broker.produce, "x.transaction", [ended(1, a=1, b=2), ended(2, b=1)])
+        later = [in_transaction(1, 2, "b"), in_transaction(1, 3, "b"), in_transaction(2, 1, "b")]
+        await write(broker.produce, "x.public.b", later[:1])
+        progress = "SELECT \"offset\" FROM x_progress WHERE topic = 'x.public.b'"
+        await until_rows(client, progress, [(1,)])
+        assert await client.rows("SELECT id FROM a") == []
+        assert await client.rows("SELECT id FROM c") == []
+        await asyncio.to_thread(world.close)
+        await asyncio.to_thread(world.open)
+        client = await world.connect()
+        await write(broker.produce, "x.public.b", later[1:])
+        await until_rows(client, "SELECT v FROM a", [("1.1",)])
+        assert sorted(await client.rows("SELECT v FROM c")) == [("1.2",), ("1.3",), ("2.1",)]
+        [(_, text)] = await client.rows("SHOW CREATE SOURCE x")
+        assert "FOR TABLES (public.a (id integer, v text), public.b AS c" in text
+        gone = await client.fails(create.format("late").replace("SOURCE x", "SOURCE y"))
+        assert gone.message == 'topic "x.public.late" does not have its beginning any more'
+        none = await client.fails(create.format("none").replace("SOURCE x", "SOURCE y"))
+        assert none.message == 'topic "x.public.none" does not exist'
+        await write(broker.produce, "x.public.a", [in_transaction(3, 1, "elsewhere")])
+        failed = await status_of(client, "x", "failed")
+        assert 'has those of table "public.elsewhere"' in failed[2]
+
+    in_world(tmp_path, broker, check)
+
+
 # Crashes
 
 

@@ -23,7 +23,7 @@ from waterclock.storage.sources.postgres import snapshot as snapshot_module
 from waterclock.storage.sources.postgres.connector import PostgresSource
 from waterclock.storage.sources.postgres.requirements import Wanted
 from waterclock.storage.sources.status import Health
-from waterclock.testing.postgres_source import Scene
+from waterclock.testing.postgres_source import Scene, drop_slots
 from waterclock.testing.services import PostgresServer
 from waterclock.testing.source_world import Crash
 
@@ -53,15 +53,8 @@ def make(logical_server: PostgresServer) -> Iterator[Make]:
     yield one
     for scene in made:
         scene.close()
-        drop_slots(scene)
-
-
-def drop_slots(scene: Scene) -> None:
-    with psycopg.connect(scene.conninfo, autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
-            " WHERE NOT active AND database = current_database()"
-        )
+        with psycopg.connect(scene.conninfo, autocommit=True) as upstream:
+            drop_slots(upstream)
 
 
 @pytest.fixture
@@ -490,6 +483,12 @@ def test_what_concerns_a_table_fails_it_and_no_other(
     assert scene.errors("a") == [error]
     assert scene.rows("a") == before
     same(scene, "b")
+    report = scene.ingestion.report()
+    assert report.status.health is Health.RUNNING
+    [(output, status)] = report.failed.items()
+    assert output == scene.ingestion.description.outputs["public.a"]
+    assert status.health is Health.FAILED
+    assert error.endswith(str(status.error))
 
 
 @pytest.mark.parametrize(
@@ -516,7 +515,7 @@ def test_a_publication_that_was_changed_ends_the_source(
 def test_a_slot_that_is_gone_ends_the_source(scene: Scene) -> None:
     scene.step()
     scene.crash()
-    scene.sql.execute("SELECT pg_drop_replication_slot(%s)", [scene.slot])
+    drop_slots(scene.sql)
     scene.run("INSERT INTO a VALUES (50, 'lost')")
     scene.step()
     assert scene.health is Health.FAILED

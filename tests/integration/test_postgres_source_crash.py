@@ -18,6 +18,7 @@ import pytest
 
 from waterclock.storage.api import Progress, Updates
 from waterclock.testing.crash.postgres_source import PostgresSourceServer
+from waterclock.testing.postgres_source import drop_slots
 from waterclock.testing.services import PostgresServer
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -99,10 +100,7 @@ def test_killed_again_and_again(logical_server: PostgresServer, tmp_path: Path) 
         upstream.execute("SELECT pg_logical_emit_message(true, 'test', 'the log goes on')")
         run(tmp_path, conninfo, "running", lives_s=0, until=end)
         check(PostgresSourceServer(tmp_path, conninfo), upstream)
-        upstream.execute(
-            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
-            " WHERE database = current_database()"
-        )
+        drop_slots(upstream)
 
 
 def kill_again_and_again(conninfo: str, folder: Path) -> None:

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from waterclock.storage.sources.status import Health
-from waterclock.testing.postgres_source import Scene
+from waterclock.testing.postgres_source import Scene, drop_slots
 from waterclock.testing.services import PostgresServer
 from waterclock.testing.source_world import Crash
 
@@ -117,4 +117,4 @@ def test_contents_are_those_at_the_bound_place(logical_server: PostgresServer, s
     assert {table: scene.rows(table) for table in TABLES} == history.states[-1][1]
     scene.close()
     with psycopg.connect(scene.conninfo, autocommit=True) as upstream:
-        upstream.execute("SELECT pg_drop_replication_slot(%s)", [scene.slot])
+        drop_slots(upstream)

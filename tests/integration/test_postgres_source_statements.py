@@ -16,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from waterclock.errors import WaterclockError
 from waterclock.testing.adapter_world import AdapterWorld, Client, adapter_world
+from waterclock.testing.postgres_source import drop_slots
 from waterclock.testing.services import PostgresServer
 
 pytestmark = pytest.mark.service
@@ -57,23 +58,6 @@ class Stage:
 
 
 Scene = Callable[[Stage], Awaitable[None]]
-
-
-def drop_slots(upstream: psycopg.Connection[Any]) -> None:
-    """Drop the database's slots. The server lets go of one some time after its reader has left."""
-    until = time.monotonic() + 60
-    while True:
-        try:
-            upstream.execute(
-                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
-                " WHERE database = current_database()"
-            )
-        except psycopg.errors.ObjectInUse:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.05)
-        else:
-            return
 
 
 def run(server: PostgresServer, folder: Path, scene: Scene) -> None:
@@ -222,6 +206,15 @@ def test_a_lost_slot_is_what_a_reader_is_told(
     run(logical_server, tmp_path, scene)
 
 
+def wait_until_gone(server: PostgresServer, slot: str) -> None:
+    until = time.monotonic() + 60
+    with psycopg.connect(server.conninfo(), autocommit=True) as upstream:
+        query = "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s"
+        while upstream.execute(query, [slot]).fetchall():
+            assert time.monotonic() < until, "the slot is still there"
+            time.sleep(0.1)
+
+
 def test_drop_while_the_server_is_away(logical_server: PostgresServer, tmp_path: Path) -> None:
     async def scene(on: Stage) -> None:
         client, upstream = on.client, on.upstream
@@ -243,6 +236,10 @@ def test_drop_while_the_server_is_away(logical_server: PostgresServer, tmp_path:
         assert notice.severity == "WARNING"
         assert notice.message.startswith(f'replication slot "{slot}" was left upstream: ')
         assert notice.hint == f"Drop it there: SELECT pg_drop_replication_slot('{slot}')."
+        # the next start removes what was left
+        await asyncio.to_thread(on.world.close)
+        await asyncio.to_thread(on.world.open)
+        await asyncio.to_thread(wait_until_gone, logical_server, slot)
 
     with pytest.raises(psycopg.OperationalError):  # the test's own connection is gone as well
         run(logical_server, tmp_path, scene)

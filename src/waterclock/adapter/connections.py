@@ -24,12 +24,21 @@ class NoSecrets(WaterclockError):
     sqlstate: ClassVar[str] = "55000"
 
 
+class ConnectionGone(WaterclockError):
+    """A connection was dropped, together with what used it."""
+
+    sqlstate: ClassVar[str] = "42704"
+
+
 def settings_of(
     catalog: Catalog, connection: GlobalId, secrets: SecretBox | None
 ) -> ConnectionSettings:
-    """The options of the connection. Raises `NoSecrets` and `SecretUnreadable`."""
-    found = catalog.item(connection)
-    assert isinstance(found, Connection), "what a source uses stays"
+    """The options of the connection. Raises `NoSecrets` and `SecretUnreadable`, and
+    `ConnectionGone` for one who asks after the source that used it was dropped.
+    """
+    found = catalog.try_item(connection)
+    if not isinstance(found, Connection):
+        raise ConnectionGone(f"connection {connection} does not exist any more")
     kept = msgspec.msgpack.decode(found.definition, type=dict[str, Any])
     options = {
         name: _opened(catalog, value, secrets) for name, value in kept.items() if value is not None

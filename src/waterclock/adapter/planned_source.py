@@ -39,5 +39,7 @@ class PlannedSource:
     """The names of the subsources by output, if the connector has chosen them."""
     connector: Connector | None = None
     """The connector's part of the statement with names that mean the same everywhere."""
+    shown_as: str | None = None
+    """What catalogs call its kind, if otherwise."""
     notices: tuple[str, ...] = ()
     """What the user should know, although it is no error."""

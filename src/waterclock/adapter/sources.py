@@ -13,7 +13,8 @@ import msgspec
 
 from waterclock.catalog.catalog import Catalog
 from waterclock.catalog.objects import Index, MaterializedView, Source, Subsource, View
-from waterclock.catalog.system.image import SourceStatus
+from waterclock.catalog.system.image import SourceStatistics, SourceStatus
+from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
 from waterclock.storage.sources.api import SourceDescription
 from waterclock.storage.sources.status import SourceReport
@@ -23,7 +24,7 @@ class KeptSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is in the catalog besides the names. `output` is None if there are subsources.
 
     `errors` has the id of the collection of errors for outputs that have one, `notes` that of what
-    the envelopes note.
+    the envelopes note. `kind` is what storage runs it as, if the catalog calls it otherwise.
     """
 
     connector: bytes
@@ -31,6 +32,7 @@ class KeptSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     interval_ms: int | None = None
     errors: dict[str, str] = {}
     notes: str | None = None
+    kind: str | None = None
 
     def encoded(self) -> bytes:
         return msgspec.msgpack.encode(self)
@@ -50,7 +52,7 @@ def description_of(catalog: Catalog, source: Source) -> SourceDescription:
     return SourceDescription(
         source.id,
         source.name,
-        source.connector,
+        kept.kind or source.connector,
         kept.connector,
         remap,
         outputs,
@@ -82,21 +84,45 @@ def origins(catalog: Catalog, collection: GlobalId) -> tuple[GlobalId, ...]:
 
 
 def statuses(catalog: Catalog, reports: Iterable[SourceReport]) -> tuple[SourceStatus, ...]:
-    """What is shown of sources; one that has been dropped meanwhile is left out."""
+    """What is shown of sources, and of those of their tables that have failed alone; what has been
+    dropped meanwhile is left out.
+    """
     found = []
     for report in reports:
-        status = report.status
+        for identity, status in ((report.id, report.status), *report.failed.items()):
+            if catalog.try_item(identity) is not None:
+                since = datetime.datetime.fromtimestamp(status.since_ms / 1000, datetime.UTC)
+                error = None if status.error is None else status.error.message
+                details = _details(status.error)
+                found.append(
+                    SourceStatus(str(identity), status.health.value, error, details, since)
+                )
+    return tuple(found)
+
+
+def statistics(catalog: Catalog, reports: Iterable[SourceReport]) -> tuple[SourceStatistics, ...]:
+    """What sources have done; one that has been dropped meanwhile is left out."""
+    found = []
+    for report in reports:
+        done = report.statistics
         if catalog.try_item(report.id) is not None:
-            since = datetime.datetime.fromtimestamp(status.since_ms / 1000, datetime.UTC)
-            error = None if status.error is None else status.error.message
             found.append(
-                SourceStatus(str(report.id), status.health.value, error, _details(report), since)
+                SourceStatistics(
+                    str(report.id),
+                    done.messages,
+                    done.bytes,
+                    done.updates,
+                    done.first_rows_known,
+                    done.first_rows_read,
+                    done.offsets_known,
+                    done.offsets_committed,
+                    done.lag_ms,
+                )
             )
     return tuple(found)
 
 
-def _details(report: SourceReport) -> str | None:
-    error = report.status.error
+def _details(error: WaterclockError | None) -> str | None:
     if error is None or not (error.detail or error.hint):
         return None
     told = {"detail": error.detail, "hint": error.hint}

@@ -60,7 +60,7 @@ class KafkaBroker(Service):
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         self._java = find_java(os.environ).home / "bin" / "java"
-        self._jars = find_kafka_jars()
+        self._jars = find_jars("kafka")
         self._settings = dict(settings or {})
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -275,9 +275,9 @@ class _Silent:
         pass
 
 
-def find_kafka_jars() -> Path:
-    """Where set-up has put the jars."""
-    folder = Path(sys.prefix) / "share" / "waterclock" / "kafka"
+def find_jars(name: str) -> Path:
+    """Where set-up has put the jars of that name."""
+    folder = Path(sys.prefix) / "share" / "waterclock" / name
     if not folder.is_dir():
-        raise ServiceMissing("the jars of Kafka are not there", hint="Run `make setup-test`.")
+        raise ServiceMissing(f"the jars of {name} are not there", hint="Run `make setup-test`.")
     return folder

@@ -6,6 +6,7 @@ CREATE SOURCE would, without an adapter.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -38,6 +39,23 @@ def settings_for(conninfo: str) -> ConnectionSettings:
     names = {"host": "host", "port": "port", "user": "user", "dbname": "database"}
     options = {option: str(given[name]) for name, option in names.items()}
     return ConnectionSettings("pg", "postgres", options)
+
+
+def drop_slots(upstream: psycopg.Connection[Any]) -> None:
+    """Drop the database's slots. The server lets go of one some time after its reader has left."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            upstream.execute(
+                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
+                " WHERE database = current_database()"
+            )
+        except psycopg.errors.ObjectInUse:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+        else:
+            return
 
 
 class Scene:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from waterclock.model.schema import Column, Int, Schema, Text
 from waterclock.persist.schema_codec import encode_schema
-from waterclock.storage.envelopes.transactions import Transactions, transaction_topic
+from waterclock.storage.envelopes.transactions import Transactions, json_ends
 from waterclock.storage.formats.api import (
     DebeziumDefinition,
     JsonDefinition,
@@ -153,7 +153,7 @@ def test_replays_change_nothing(connector: str, copied: int, events: list[tuple[
         assert not world.errors("t", time)
 
 
-TABLES = ("public.a", "public.b")
+TABLES = {"a": "public.a", "b": "public.b"}
 
 
 @dataclass
@@ -168,7 +168,7 @@ class Bank:
     def transact(self, writes: list[int]) -> None:
         """A transaction: for each write a row in that table, the number of the transaction."""
         self.count += 1
-        identity = f"{self.count}:{self.count}"
+        identity = f"{self.count}:{len(writes)}"  # as PostgreSQL's: the place is the event's own
         for order, table in enumerate(writes):
             name = "ab"[table]
             place = json.dumps([str(self.count), str(order)])
@@ -182,12 +182,12 @@ class Bank:
                     "table": name,
                     "snapshot": "false",
                 },
-                "transaction": {"id": identity, "total_order": order + 1},
+                "transaction": {"id": f"{self.count}:{order}", "total_order": order + 1},
             }
             self.sent[name].append((b"k", json.dumps(body).encode()))
         counts = [
             {"data_collection": table, "event_count": writes.count(i)}
-            for i, table in enumerate(TABLES)
+            for i, table in enumerate(TABLES.values())
             if writes.count(i)
         ]
         begin = {"status": "BEGIN", "id": identity}
@@ -216,8 +216,14 @@ BANK_EVENTS = st.one_of(
 @settings(max_examples=80, deadline=None)
 @given(st.lists(BANK_EVENTS, max_size=50))
 def test_transactions_are_seen_whole_and_in_order(events: list[tuple[Any, ...]]) -> None:
-    topics = {"a": DEBEZIUM, "b": DEBEZIUM, "transactions": transaction_topic("topic")}
-    world = RecordWorld(topics, lambda: Transactions("transactions", TABLES), ("a", "b"))
+    topics = {
+        "a": DEBEZIUM,
+        "b": DEBEZIUM,
+        "transactions": MessageDefinition(origin="topic", value=json_ends()),
+    }
+    world = RecordWorld(
+        topics, lambda: Transactions("transactions", TABLES, ("a", "b")), ("a", "b")
+    )
     bank = Bank()
     reached = dict.fromkeys(bank.sent, 0)
     for event in events:

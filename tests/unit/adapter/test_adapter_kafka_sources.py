@@ -46,8 +46,49 @@ async def test_statements_that_do_not_say_enough(world: AdapterWorld) -> None:
             "CREATE SOURCE s FROM KAFKA BROKER 'b' (TOPIC 't') FORMAT TEXT",
             ("42601", "a Kafka source needs a connection"),
         ),
+        (
+            "CREATE SOURCE s FROM KAFKA CONNECTION k (TOPIC 't') FORMAT TEXT FOR TABLES (a)",
+            ("0A000", "FOR TABLES is not supported for a source of one topic"),
+        ),
+        (
+            "CREATE SOURCE s FROM POSTGRES CONNECTION p (PUBLICATION 'p') FOR TABLES (a (i int))",
+            ("0A000", "columns of tables can be declared for Kafka sources only"),
+        ),
     ):
         assert await refused(world, statement) == expected, statement
+
+
+@in_world
+async def test_transaction_topics_that_do_not_say_enough(world: AdapterWorld) -> None:
+    client = await world.connect()
+    await client.run("CREATE CONNECTION k TO KAFKA (BROKER '127.0.0.1:1')")
+    head = "CREATE SOURCE s FROM KAFKA CONNECTION k"
+    whole = f"{head} (TRANSACTION TOPIC 'x.transaction')"
+    for statement, expected in (
+        (f"{whole} FORMAT JSON FOR TABLES (a)", "TRANSACTION TOPIC requires ENVELOPE DEBEZIUM"),
+        (
+            f"{whole} FORMAT JSON ENVELOPE DEBEZIUM",
+            "a source with a transaction topic needs FOR TABLES",
+        ),
+        (
+            f"{whole} FORMAT JSON ENVELOPE DEBEZIUM FOR ALL TABLES",
+            "a source with a transaction topic needs FOR TABLES",
+        ),
+        (
+            f"{head} (TRANSACTION TOPIC 'ends') FORMAT JSON ENVELOPE DEBEZIUM FOR TABLES (a)",
+            'TOPIC PREFIX is required, for topic "ends" is not called "prefix.transaction"',
+        ),
+        (
+            f"{head} (TRANSACTION TOPIC 'x.transaction', TOPIC 'y') FORMAT JSON"
+            " ENVELOPE DEBEZIUM FOR TABLES (a)",
+            'option "topic" not recognized',
+        ),
+        (
+            f"{whole} FORMAT AVRO USING SCHEMA '{{}}' ENVELOPE DEBEZIUM FOR TABLES (a)",
+            "a schema can not be given for the topics of several tables",
+        ),
+    ):
+        assert (await refused(world, statement))[1] == expected, statement
 
 
 @in_world

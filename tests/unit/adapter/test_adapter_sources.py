@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from waterclock.adapter.sources import statuses
 from waterclock.storage import riders
 from waterclock.storage.sources.errors import SourceFault
 from waterclock.storage.sources.status import Health, SourceReport, Statistics, Status
@@ -39,6 +41,36 @@ async def test_a_counter_counts(world: AdapterWorld) -> None:
     status = "SELECT name, type, status, error FROM mz_internal.mz_source_statuses"
     await until(client, status, [("n", "load-generator", "finished", None)])
     assert await client.rows("SELECT counter FROM n WHERE counter > 28") == [(29,), (30,)]
+
+
+@in_world
+async def test_what_a_source_has_done_is_shown(world: AdapterWorld) -> None:
+    client = await world.connect()
+    await client.run("CREATE SOURCE n FROM LOAD GENERATOR COUNTER (TICK INTERVAL '1h')")
+    await until(client, "SELECT counter FROM n", [(1,)])
+    counts = (
+        "SELECT messages_received, bytes_received > 0, updates_committed, offset_known,"
+        " offset_committed, lag_ms < 60000, snapshot_records_staged"
+        " FROM mz_internal.mz_source_statistics JOIN mz_sources USING (id) WHERE name = 'n'"
+    )
+    await until(client, counts, [(1, True, 1, 1, 1, True, None)])
+    await client.run("DROP SOURCE n")
+    await until(client, "SELECT id FROM mz_internal.mz_source_statistics", [])
+
+
+@in_world
+async def test_a_table_that_failed_alone_is_shown(world: AdapterWorld) -> None:
+    client = await world.connect()
+    await client.run(f"{AUCTION} FOR TABLES (users, bids)")
+    await until(client, "SELECT count(*) > 0 FROM mz_internal.mz_source_statistics", [(True,)])
+    catalog = world.core.current
+    report = world.core.sources.reports()[0]
+    table = next(i for i in catalog.items() if i.name == "bids")
+    failed = {table.id: Status(Health.FAILED, 5000, SourceFault("gone", hint="Mend it."))}
+    shown = {each.id: each for each in statuses(catalog, [replace(report, failed=failed)])}
+    assert shown[str(table.id)].status == "failed"
+    assert shown[str(table.id)].error == "gone"
+    assert shown[str(report.id)].status != "failed"
 
 
 @pytest.mark.semantics(167, 170, 171)

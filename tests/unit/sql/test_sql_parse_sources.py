@@ -151,6 +151,20 @@ def test_postgres(parse: Parse) -> None:
             (UpstreamTable(name("public", "a"), name("x", "b")), UpstreamTable(name("c")))
         ),
     )
+    columns = (
+        ColumnDefinition(Identifier("i"), INT4, True),
+        ColumnDefinition(Identifier("j"), INT4),
+    )
+    assert parse(f"{head} FOR TABLES (a AS b (i int NOT NULL, j int), c (j int))") == CreateSource(
+        name("s"),
+        connector,
+        subsources=TheseTables(
+            (
+                UpstreamTable(name("a"), name("b"), columns),
+                UpstreamTable(name("c"), None, columns[1:]),
+            )
+        ),
+    )
     assert parse(f"{head} FOR SCHEMAS (a, b)") == CreateSource(
         name("s"), connector, subsources=TablesOfSchemas((Identifier("a"), Identifier("b")))
     )

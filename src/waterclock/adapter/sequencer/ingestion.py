@@ -137,7 +137,7 @@ def _made(
         draft.numbers.id() if planned.takes_notes else None,
     )
     definition = SourceDefinition(
-        planned.kind,
+        planned.shown_as or planned.kind,
         create_text(_complete(draft, site, statement, planned)),
         columns,
         _kept(statement, planned, beside).encoded(),
@@ -171,6 +171,7 @@ def _kept(statement: ast.CreateSource, planned: PlannedSource, beside: Beside) -
         interval_ms=millis,
         errors={name: str(collection) for name, collection in beside.errors.items()},
         notes=None if beside.notes is None else str(beside.notes),
+        kind=None if planned.shown_as is None else planned.kind,
     )
 
 
@@ -297,6 +298,11 @@ async def _planned(session: SqlSession, statement: ast.CreateSource) -> PlannedS
         plan = _EXTERNALLY_PLANNED_BY.get(connector.kind)
     if plan is None:
         raise Unsupported("this kind of source is not supported")
+    declares = isinstance(statement.subsources, TheseTables) and any(
+        table.columns for table in statement.subsources.tables
+    )
+    if declares and plan is not kafka_sources.planned:
+        raise Unsupported("columns of tables can be declared for Kafka sources only")
     if not isinstance(connector, LoadGenerator):  # others are asked, and may take long to answer
         return await asyncio.to_thread(plan, session, statement)
     return plan(session, statement)

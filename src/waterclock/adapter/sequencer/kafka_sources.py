@@ -2,6 +2,8 @@
 
 FROM KAFKA CONNECTION name (TOPIC 'topic', START OFFSET (0, 10), ...) FORMAT ...
 
+A source of several topics, which has a TRANSACTION TOPIC, is read in `debezium_sources`.
+
 Everything is asked upstream before anything is created; whoever plans does so in a thread.
 """
 
@@ -15,6 +17,7 @@ from waterclock.adapter.coordinator import wall_clock_ms
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planned_source import PlannedSource
 from waterclock.adapter.planning import name_of
+from waterclock.adapter.sequencer import debezium_sources
 from waterclock.adapter.sequencer.messages import declared_columns, planned_messages
 from waterclock.adapter.sequencer.naming import full_name
 from waterclock.catalog import privileges
@@ -39,6 +42,13 @@ def planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
     external = statement.connector
     assert isinstance(external, ExternalConnector)
     connection = _connection(session, external)
+    if any(option.name == debezium_sources.TOPIC for option in external.options):
+        return debezium_sources.planned(session, statement, connection)
+    if statement.subsources is not None:
+        raise Unsupported(
+            "FOR TABLES is not supported for a source of one topic",
+            hint="Give a TRANSACTION TOPIC, or create a source for each topic.",
+        )
     wanted = _wanted(options.by_name(external.options, _OPTIONS))
     core = session.front.core
     messages = planned_messages(session, statement, f'topic "{wanted.topic}"', wanted.topic)

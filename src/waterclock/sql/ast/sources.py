@@ -115,10 +115,11 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamTable:
-    """One entry of FOR TABLES: `upstream [AS local]`."""
+    """One entry of FOR TABLES: `upstream [AS local] [(column type, ...)]`."""
 
     upstream: ObjectName
     local: ObjectName | None = None
+    columns: tuple[ColumnDefinition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

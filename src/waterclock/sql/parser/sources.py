@@ -75,6 +75,10 @@ def _columns(
     following = stream.peek(2)
     if following.kind is Kind.OPERATOR and following.value in (",", ")"):
         return stream.identifiers()
+    return _typed_columns(stream)
+
+
+def _typed_columns(stream: TokenStream) -> tuple[ColumnDefinition, ...]:
     stream.expect_mark("(")
     columns = [_column(stream)]
     while stream.accept_mark(","):
@@ -202,7 +206,8 @@ def _subsources(stream: TokenStream) -> Subsources:
 
 def _upstream_table(stream: TokenStream) -> UpstreamTable:
     upstream = labels(stream)
-    return UpstreamTable(upstream, stream.object_name() if stream.accept("as") else None)
+    local = stream.object_name() if stream.accept("as") else None
+    return UpstreamTable(upstream, local, _typed_columns(stream) if stream.at_mark("(") else ())
 
 
 def table_from_source(

@@ -212,4 +212,4 @@ def _subsources(subsources: Subsources | None) -> str:
 
 def _upstream(table: UpstreamTable) -> str:
     local = f"AS {name_text(table.local)}" if table.local is not None else ""
-    return joined(name_text(table.upstream), local)
+    return joined(name_text(table.upstream), local, _columns(table.columns or None))

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from waterclock.model.schema import Column, ColumnType, Field, Int, Json, Schema, Struct, Text
 from waterclock.persist.rows import arrow_type
 from waterclock.persist.schema_codec import decode_schema, encode_schema
-from waterclock.storage.envelopes.positions import collection, is_snapshot, position
+from waterclock.storage.envelopes.places import places
 from waterclock.storage.formats.api import (
     AvroDefinition,
     Decoded,
@@ -138,22 +138,21 @@ class DebeziumDecoding:
         decoded = Decoded(decoded.columns, pc.coalesce(decoded.errors, _faults(parts)))
         told = Told(records, origin or self._origin)
         errors = told.errors(decoded, "value", self._format.sqlstate)
-        sources = parts["source"].to_pylist()
-        ops = parts[OP].to_pylist()
-        found = [position(source) for source in sources]
+        ids = _of_struct(parts["transaction"], "id", pa.string())
+        found = places(parts["source"], _array(parts[OP], pa.string()), ids)
         columns: dict[str, Any] = {
             BEFORE: self._rows(parts[BEFORE]),
             AFTER: self._rows(parts[AFTER]),
             OP: parts[OP],
-            LANE: [None if p is None else p.lane for p in found],
-            TRANSACTION_PLACE: [None if p is None else p.transaction for p in found],
-            BRANCH: [None if p is None else p.branch for p in found],
-            PLACE: [None if p is None else p.place for p in found],
-            TRANSACTION: _of_struct(parts["transaction"], "id", pa.string()),
-            COLLECTION: [collection(source) for source in sources],
+            LANE: found.lane,
+            TRANSACTION_PLACE: found.transaction,
+            BRANCH: found.branch,
+            PLACE: found.place,
+            TRANSACTION: found.name,
+            COLLECTION: found.table,
             ORDER: _of_struct(parts["transaction"], "total_order", pa.int64()),
             MOMENT: _of_struct(parts["source"], "ts_ms", pa.int64()),
-            SNAPSHOT: [is_snapshot(s, op) for s, op in zip(sources, ops, strict=True)],
+            SNAPSHOT: found.snapshot,
             KEYED: records.column("key").is_valid(),
             OFFSET: records.column("offset"),
             ERROR: errors,

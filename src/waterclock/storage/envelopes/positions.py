@@ -20,6 +20,7 @@ from typing import Any
 
 _NOT_SNAPSHOT = (None, "false", '"false"', "False", False)
 _GTID = re.compile(r"([0-9a-fA-F-]{36}):(?:.*:)?(\d+)")
+_NUMBER_AND_PLACE = re.compile(r"(\d+):\d+")
 _MARIADB_GTID = re.compile(r"(\d+)-\d+-(\d+)")
 
 
@@ -77,6 +78,22 @@ def _mysql(source: Mapping[str, Any]) -> Position | None:
 
 def _digits(number: Any) -> str:
     return f"{int(number):020d}"
+
+
+def transaction_name(source: Mapping[str, Any] | None, identity: str | None) -> str | None:
+    """What all changes of a transaction have in common, given the id that one of them has.
+
+    That of PostgreSQL is the number of the transaction and the place of the change itself.
+    """
+    if identity is not None and (source or {}).get("connector") == "postgresql":
+        return identity.partition(":")[0]
+    return identity
+
+
+def names_of_ended(identity: str) -> tuple[str, ...]:
+    """What the changes of a transaction may have in common, given the id that it ended with."""
+    found = _NUMBER_AND_PLACE.fullmatch(identity)
+    return (identity,) if found is None else (identity, found[1])
 
 
 def collection(source: Mapping[str, Any] | None) -> str | None:

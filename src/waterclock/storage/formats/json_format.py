@@ -4,18 +4,23 @@ With declared columns a message is an object. A field that is missing or null is
 not declared is passed over; one whose value is of another type is an error of that message. Types
 are taken strictly: a number in quotes is a text. Bytes are in base64, as is usual in JSON; days,
 times and UUIDs are texts in their ISO form.
+
+Messages that are all right are decoded together, and their columns made one after the other. If
+anything is wrong with one, all are decoded anew, each alone, to find out with which and what.
 """
 
 from __future__ import annotations
 
 import datetime
 import decimal
+import operator
 import types
 import uuid
 from collections.abc import Callable
 from typing import Annotated, Any, assert_never
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from waterclock.model.schema import (
@@ -37,9 +42,10 @@ from waterclock.model.schema import (
     Timestamp,
     Uuid,
 )
+from waterclock.persist.rows import arrow_type
 from waterclock.storage.formats.api import Decoded
 from waterclock.storage.formats.jsonb import normal_form
-from waterclock.storage.formats.rowwise import decode_rows
+from waterclock.storage.formats.rowwise import UNFIT, decode_rows
 from waterclock.storage.sources.errors import InvalidSource
 
 INVALID_TEXT = "22P02"
@@ -76,6 +82,7 @@ class JsonFields:
         fields = tuple(Field(c.name, c.type, c.nullable) for c in columns)
         kind, self._convert = _struct(fields)
         self._decoder = msgspec.json.Decoder(kind)
+        self._builders = [_builder(c.type) for c in columns]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return JsonFields, (self._columns,)
@@ -85,9 +92,31 @@ class JsonFields:
         return self._columns
 
     def decode(self, payloads: pa.Array) -> Decoded:
-        return decode_rows(payloads, self._columns, self._parse)
+        arrays = self._try_together(payloads)
+        if arrays is not None:
+            return Decoded(arrays, pa.nulls(len(payloads), pa.string()))
+        return decode_rows(payloads, self._columns, self.row)
 
-    def _parse(self, payload: bytes) -> Any:
+    def _try_together(self, payloads: pa.Array) -> tuple[pa.Array, ...] | None:
+        """The columns, if nothing is wrong with any message."""
+        given = payloads.drop_null()
+        lines = b"\n".join(given.to_pylist())
+        if not len(given) or lines.count(b"\n") != len(given) - 1 or b"\\u0000" in lines:
+            return None
+        try:
+            rows = self._decoder.decode_lines(lines)
+            if len(rows) != len(given):  # an empty one is no line
+                return None
+            found = tuple(
+                build(list(map(operator.attrgetter(f"f{i}"), rows)))
+                for i, build in enumerate(self._builders)
+            )
+        except (msgspec.MsgspecError, RecursionError, ValueError, *UNFIT):
+            return None
+        return found if not payloads.null_count else _spread(found, payloads.is_valid())
+
+    def row(self, payload: bytes) -> Any:
+        """The values of one message. Raises `ValueError` with what is wrong."""
         if b"\\u0000" in payload and b"\\u0000" in payload.replace(b"\\\\", b""):
             raise ValueError("\\u0000 can not be converted to text")
         try:
@@ -162,6 +191,45 @@ def _type(kind: ColumnType) -> tuple[Any, Convert | None]:
             raise InvalidSource("a column of type interval can not be read from JSON")
         case _:
             assert_never(kind)
+
+
+def _builder(kind: ColumnType) -> Callable[[list[Any]], pa.Array]:
+    """What makes a column of decoded values. Raises `ValueError` and what Arrow raises."""
+    if isinstance(kind, Struct):
+        return _struct_builder(kind)
+    convert, held = _type(kind)[1], arrow_type(kind)
+
+    def built(values: list[Any]) -> pa.Array:
+        if convert is not None:
+            values = [None if value is None else convert(value) for value in values]
+        return pa.array(values, held)
+
+    return built
+
+
+def _struct_builder(kind: Struct) -> Callable[[list[Any]], pa.Array]:
+    builders = [_builder(field.type) for field in kind.fields]
+    fields = list(arrow_type(kind))
+
+    def built(values: list[Any]) -> pa.Array:
+        mask = np.array([value is None for value in values], np.bool_)
+        there = [value for value in values if value is not None]
+        parts = tuple(
+            build(list(map(operator.attrgetter(f"f{i}"), there)))
+            for i, build in enumerate(builders)
+        )
+        if mask.any():
+            parts = _spread(parts, pa.array(~mask))
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=pa.array(mask))
+
+    return built
+
+
+def _spread(arrays: tuple[pa.Array, ...], valid: pa.Array) -> tuple[pa.Array, ...]:
+    """Columns of all messages, given those of the messages that there are."""
+    there = valid.to_numpy(zero_copy_only=False)
+    places = pa.array(np.cumsum(there) - 1, mask=~there)
+    return tuple(array.take(places) for array in arrays)
 
 
 def _array(element: ColumnType) -> tuple[Any, Convert | None]:

@@ -15,7 +15,8 @@ from waterclock.model.schema import Column
 from waterclock.persist.rows import arrow_type
 from waterclock.storage.formats.api import Decoded
 
-_UNFIT = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError)
+UNFIT = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError)
+"""What Arrow raises for a value that does not fit its column."""
 
 
 def decode_rows(
@@ -44,7 +45,7 @@ def _built(
     types = [arrow_type(column.type) for column in columns]
     try:
         return Decoded(_arrays(rows, types), pa.array(errors, pa.string()))
-    except _UNFIT:
+    except UNFIT:
         nothing = (None,) * len(columns)
         for place, row in enumerate(rows):
             fault = _unfit(row, columns, types)
@@ -65,6 +66,6 @@ def _unfit(row: Sequence[Any], columns: Sequence[Column], types: Sequence[Any]) 
     for value, column, kind in zip(row, columns, types, strict=True):
         try:
             pa.array([value], kind)
-        except _UNFIT:
+        except UNFIT:
             return f'the value of "{column.name}" is out of range'
     return None

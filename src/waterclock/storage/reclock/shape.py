@@ -4,7 +4,8 @@ Each kind names its gauge of progress in its own words: Kafka has a partition an
 PostgreSQL an LSN. The collection holds these columns; `mz_timestamp`, which progress relations show
 first, is the time of the read and is not stored.
 
-An offset that does not fit 64 bits is held as text, exactly.
+An offset that does not fit 64 bits is held as text, exactly. Where a source has partitions of
+several topics, a partition is called `topic/number` by connectors, and shown as topic and number.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ class ProgressShape:
     offset: Column
     partition: Column | None = None
     more_may_appear: bool = False
+    topic: Column | None = None
 
     @property
     def schema(self) -> Schema:
-        columns = (self.offset,) if self.partition is None else (self.partition, self.offset)
-        return Schema(columns)
+        columns = (self.topic, self.partition, self.offset)
+        return Schema(tuple(column for column in columns if column is not None))
 
     def rows(self, given: Sequence[RemapUpdate]) -> pa.RecordBatch:
         """The updates as storage takes them."""
@@ -50,11 +52,28 @@ class ProgressShape:
     def _row(self, element: Element) -> tuple[Any, ...]:
         text = isinstance(self.offset.type, Text)
         offset = str(element.offset) if text else element.offset
+        if self.topic is not None:
+            topic, number = topic_partition(element.partition)
+            return (topic, number, offset)
         return (offset,) if self.partition is None else (element.partition, offset)
 
     def _element(self, row: tuple[Any, ...]) -> Element:
         partition: Partition = None if self.partition is None else row[0]
+        if self.topic is not None:
+            partition = partition_of(row[0], row[1])
         return Element(partition, int(row[-1]))
+
+
+def partition_of(topic: str, number: int) -> Partition:
+    """What a partition of one of several topics is called. No topic has a slash in its name."""
+    return f"{topic}/{number}"
+
+
+def topic_partition(partition: Partition) -> tuple[str, int]:
+    """The topic and the number in it."""
+    assert isinstance(partition, str), "partitions of several topics have names"
+    topic, _, number = partition.rpartition("/")
+    return topic, int(number)
 
 
 def _column(name: str, held: Int | Text) -> Column:
@@ -62,6 +81,7 @@ def _column(name: str, held: Int | Text) -> Column:
 
 
 KAFKA = ProgressShape(_column("offset", Int(64)), _column("partition", Int(32)), True)
+KAFKA_TOPICS = ProgressShape(KAFKA.offset, KAFKA.partition, True, _column("topic", Text()))
 KINESIS = ProgressShape(_column("sequence_number", Text()), _column("shard_id", Text()), True)
 POSTGRES = ProgressShape(_column("lsn", Int(64)))
 PUBNUB = ProgressShape(_column("timetoken", Int(64)), _column("region", Int(64)), True)

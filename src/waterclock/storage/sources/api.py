@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -135,6 +135,16 @@ class Envelope(Protocol):
 
         If the changes do not become durable, `resume` is called again before others.
         """
+        ...
+
+
+@runtime_checkable
+class Fallible(Protocol):
+    """An envelope whose output may fail while the other outputs of the source go on."""
+
+    @property
+    def failure(self) -> str | None:
+        """Why the output can not go on: a SQLSTATE, a blank, and what is wrong."""
         ...
 
 

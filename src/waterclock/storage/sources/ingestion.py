@@ -20,12 +20,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from waterclock.errors import WaterclockError
+from waterclock.model.ids import GlobalId
 from waterclock.persist.errors import Fenced, Unavailable
 from waterclock.storage.errors import CapabilityInvalid
 from waterclock.storage.sources.api import (
     OFFSET,
     Connector,
     Envelope,
+    Fallible,
     Grouping,
     Kind,
     Messages,
@@ -77,6 +79,7 @@ class Ingestion:
         self._connector: Connector | None = None
         self._envelopes: dict[str, Envelope] = {}
         self._grouping: Grouping | None = None
+        self._failed_outputs: dict[GlobalId, Status] = {}
         self._stopping = threading.Event()
         self._pause_ms = 0
         self.status = Status(Health.STARTING, surroundings.clock())
@@ -89,7 +92,8 @@ class Ingestion:
         ledger = self._ledger
         end = None if ledger is None else ledger.complete_to
         lag = None if end is None else max(0, self._surroundings.clock() - (end - 1))
-        return SourceReport(self.description.id, self.status, replace(self.statistics, lag_ms=lag))
+        done = replace(self.statistics, lag_ms=lag)
+        return SourceReport(self.description.id, self.status, done, dict(self._failed_outputs))
 
     def stop(self) -> None:
         """Do no further step, and break off the present one where it reads."""
@@ -166,6 +170,7 @@ class Ingestion:
         else:
             ledger.advance(now)
         self._become(Health.RUNNING)
+        self._look_at_outputs()
         has_more = probe.is_final or probe.frontier != probe.known
         return Outcome(changed_at, again_ms=0 if has_more else None)
 
@@ -277,6 +282,16 @@ class Ingestion:
         new = Status(health, self._surroundings.clock(), error)
         if not new.is_same(self.status):
             self.status = new
+
+    def _look_at_outputs(self) -> None:
+        """Note which outputs have failed, while the source goes on."""
+        for name, envelope in self._envelopes.items():
+            failure = envelope.failure if isinstance(envelope, Fallible) else None
+            output = self.description.outputs[name]
+            if failure is not None and output not in self._failed_outputs:
+                _, _, text = failure.partition(" ")
+                now = self._surroundings.clock()
+                self._failed_outputs[output] = Status(Health.FAILED, now, SourceFault(text))
 
     def _drop_connector(self) -> None:
         connector, self._connector = self._connector, None

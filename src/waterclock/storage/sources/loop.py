@@ -19,6 +19,8 @@ from dataclasses import dataclass
 
 from waterclock.model.ids import GlobalId
 from waterclock.persist.errors import Fenced, Unavailable
+from waterclock.persist.records import AnyEvent
+from waterclock.persist.state import State
 from waterclock.persist.store import Plan, Store
 from waterclock.storage import riders
 from waterclock.storage.controller import Storage
@@ -30,6 +32,7 @@ from waterclock.storage.sources.api import (
     TakeHold,
 )
 from waterclock.storage.sources.errors import UnknownKind
+from waterclock.storage.sources.farewells import Farewells
 from waterclock.storage.sources.ingestion import Ingestion, Outcome
 from waterclock.storage.sources.ledger import Ledger
 from waterclock.storage.sources.status import Health, SourceReport
@@ -80,12 +83,15 @@ class Ingestions:
         self._changed = changed
         self._turns: dict[GlobalId, _Turn] = {}
         self._errors: dict[GlobalId, GlobalId] = {}
+        self._farewells = Farewells(store, kinds, surroundings)
         self._lock = threading.Condition()
         self._rung = False
         self._closing = False
+        self._closed = threading.Event()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="waterclock-source")
         self._thread = threading.Thread(target=self._run, name="waterclock-sources", daemon=True)
         self._thread.start()
+        self._pool.submit(self._say_farewells)
 
     def add(self, description: SourceDescription) -> None:
         """Run a source whose collections exist, from where it stands."""
@@ -108,17 +114,20 @@ class Ingestions:
         """What ends sources durably, for the commit that drops them."""
         with self._lock:
             known = [self._turns[s].ingestion.description for s in sources if s in self._turns]
-        return riders.release_own_writers(c for each in known for c in each.collections)
+        release = riders.release_own_writers(c for each in known for c in each.collections)
+        noted = self._farewells.events(known)
+
+        def plan(state: State) -> tuple[list[AnyEvent], None]:
+            events, _ = release(state)
+            return [*events, *noted], None
+
+        return plan
 
     def farewell(self, source: GlobalId) -> Callable[[], None] | None:
         """What is to be done upstream when the source has been removed, if anything is."""
         with self._lock:
             turn = self._turns.get(source)
-        if turn is None:
-            return None
-        description = turn.ingestion.description
-        prepare = self._kinds[description.kind].farewell
-        return None if prepare is None else prepare(description.definition, self._surroundings)
+        return None if turn is None else self._farewells.of(turn.ingestion.description)
 
     def remove(self, source: GlobalId) -> None:
         """Stop running a source. One that is not known is no error."""
@@ -170,10 +179,17 @@ class Ingestions:
             self._lock.notify()
         for turn in turns:
             turn.ingestion.stop()
+        self._closed.set()
         self._thread.join()
         self._pool.shutdown(wait=True)
         for turn in turns:
             turn.ingestion.close()
+
+    def _say_farewells(self) -> None:
+        try:
+            self._farewells.carry_out(self._closed)
+        except (Fenced, Unavailable) as error:
+            _log.warning("what sources have left upstream stays for now: %s", error)
 
     # The loop
 

@@ -10,6 +10,7 @@ from waterclock.storage.sources.api import Kinds
 from waterclock.storage.sources.files import connector as files
 from waterclock.storage.sources.generators import connector as load_generator
 from waterclock.storage.sources.kafka import connector as kafka
+from waterclock.storage.sources.kafka import transactions as kafka_transactions
 from waterclock.storage.sources.postgres import connector as postgres
 
 
@@ -19,5 +20,6 @@ def all_kinds() -> Kinds:
         load_generator.NAME: load_generator.KIND,
         files.NAME: files.KIND,
         kafka.NAME: kafka.KIND,
+        kafka_transactions.NAME: kafka_transactions.KIND,
         postgres.NAME: postgres.KIND,
     }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from waterclock.errors import WaterclockError
@@ -61,8 +62,11 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class SourceReport:
-    """A source's status and statistics."""
+    """A source's status and statistics. `failed` has the collections of those of its outputs that
+    can not go on, while the others do.
+    """
 
     id: GlobalId
     status: Status
     statistics: Statistics
+    failed: Mapping[GlobalId, Status] = field(default_factory=dict)

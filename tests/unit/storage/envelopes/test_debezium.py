@@ -12,8 +12,15 @@ import pytest
 from waterclock.model.schema import Column, Int, Json, Schema, Text
 from waterclock.persist.schema_codec import encode_schema
 from waterclock.storage.envelopes.choice import decoding_of
-from waterclock.storage.envelopes.positions import Position, collection, is_snapshot, position
-from waterclock.storage.envelopes.transactions import Transactions, transaction_topic
+from waterclock.storage.envelopes.positions import (
+    Position,
+    collection,
+    is_snapshot,
+    names_of_ended,
+    position,
+    transaction_name,
+)
+from waterclock.storage.envelopes.transactions import Transactions, json_ends
 from waterclock.storage.formats.api import (
     AvroDefinition,
     DebeziumDefinition,
@@ -313,32 +320,59 @@ def test_snapshots_and_tables() -> None:
     assert collection(None) is None
 
 
+def test_names_of_transactions() -> None:
+    """PostgreSQL's have the place of each change behind them, others are the same in all."""
+    pg, mysql = {"connector": "postgresql"}, {"connector": "mysql"}
+    assert transaction_name(pg, "731:22198776") == "731"
+    assert transaction_name(mysql, f"{GTID}:10") == f"{GTID}:10"
+    assert transaction_name(None, None) is None
+    assert names_of_ended("731:22199072") == ("731:22199072", "731")
+    assert names_of_ended(f"{GTID}:10") == (f"{GTID}:10",)
+    assert names_of_ended("00000025:00000d08:0025") == ("00000025:00000d08:0025",)
+
+
+ENDS = MessageDefinition(origin='topic "x"', value=json_ends())
+
+
+def transaction_world(*in_order: str) -> RecordWorld:
+    topics = {"t": definition(), "x": ENDS}
+    return RecordWorld(topics, lambda: Transactions("x", {"t": "public.t"}, in_order), ["t"])
+
+
+def in_transaction(number: int, order: int, table: str = "t") -> Record:
+    _, value = change("c", None, (number, str(order)), (number, order))
+    body = json.loads(value or b"")
+    body["source"] |= {"schema": "public", "table": table}
+    body["transaction"] = {"id": f"{number}:{order}", "total_order": order}
+    return b"k", json.dumps(body).encode()
+
+
+def end(number: int, count: int, *, wrapped: bool = False) -> Record:
+    tables = [{"data_collection": "public.t", "event_count": count}]
+    told: dict[str, Any] = {"status": "END", "id": f"{number}:9", "data_collections": tables}
+    return None, json.dumps({"schema": {}, "payload": told} if wrapped else told).encode()
+
+
 @pytest.mark.semantics(163)
-def test_a_transaction_topic_that_can_not_be_read_ends_the_source() -> None:
-    topics = {"t": definition(), "x": transaction_topic('topic "x"')}
-    world = RecordWorld(topics, lambda: Transactions("x", ["public.t"]), ["t"])
-    world.upstream.append("x", (None, b"nonsense"))
-    assert 'can not read the value of topic "x"' in world.failing_step()
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (b"nonsense", 'can not read the value of topic "x"'),
+        (b"{}", "tells of no transaction"),
+        (b'{"payload": {"status": "END"}}', "tells of no transaction"),
+    ],
+)
+def test_a_transaction_topic_that_can_not_be_read_ends_the_source(value: bytes, told: str) -> None:
+    world = transaction_world()
+    world.upstream.append("x", (None, value))
+    assert told in world.failing_step()
 
 
+@pytest.mark.semantics(163)
 def test_changes_wait_for_their_transaction() -> None:
-    topics = {"t": definition(), "x": transaction_topic('topic "x"')}
-    world = RecordWorld(topics, lambda: Transactions("x", ["public.t"]), ["t"])
-
-    def in_transaction(number: int, order: int) -> Record:
-        _, value = change("c", None, (number, str(order)), (number, order))
-        body = json.loads(value or b"")
-        body["source"] |= {"schema": "public", "table": "t"}
-        body["transaction"] = {"id": str(number), "total_order": order}
-        return b"k", json.dumps(body).encode()
-
-    def end(number: int, count: int) -> Record:
-        tables = [{"data_collection": "public.t", "event_count": count}]
-        told = {"status": "END", "id": str(number), "data_collections": tables}
-        return None, json.dumps(told).encode()
-
+    world = transaction_world()
     world.upstream.append("t", change("r", None, (0, "copied")), in_transaction(1, 1))
-    world.upstream.append("x", end(1, 2))
+    world.upstream.append("x", end(1, 2, wrapped=True))
     world.step()
     assert world.rows("t", world.now) == {(0, "copied"): 1}
     world.restart()
@@ -358,3 +392,73 @@ def test_changes_wait_for_their_transaction() -> None:
     assert notes is not None
     keys = [row[1] for row in world.world.contents(notes, world.now)]
     assert not [key for key in keys if key.startswith("held/")], "nothing is kept longer"
+
+
+def test_a_change_that_never_comes_is_noticed() -> None:
+    world = transaction_world("t")
+    world.upstream.append("t", in_transaction(1, 1), in_transaction(2, 1))
+    world.upstream.append("x", end(1, 2))
+    world.step()  # nobody knows yet whether the second came before or after
+    world.upstream.append("x", end(2, 1))
+    told = world.failing_step()
+    assert 'changes of table "public.t" are missing upstream' in told
+
+
+def test_a_topic_with_the_changes_of_another_table_ends_the_source() -> None:
+    world = transaction_world()
+    world.upstream.append("t", in_transaction(1, 1, "other"))
+    told = world.failing_step()
+    assert 'changes of table "public.t" has those of table "public.other"' in told
+
+
+def test_many_transactions_in_one_binding() -> None:
+    """In whatever order they come: each table is changed once, by all of them."""
+    world = transaction_world("t")
+    for number in range(1, 2001):
+        world.upstream.append("t", *(in_transaction(number, order) for order in (1, 2)))
+        world.upstream.append("x", end(number, 2))
+    world.step()
+    assert len(world.rows("t", world.now)) == 4000
+    world.upstream.append("t", in_transaction(2000, 2), in_transaction(2001, 1))
+    world.step()
+    assert len(world.rows("t", world.now)) == 4000, "seen before, or not ended"
+
+
+def test_transactions_that_are_told_in_avro() -> None:
+    each = {
+        "type": "record",
+        "name": "event_collection",
+        "fields": [
+            {"name": "data_collection", "type": "string"},
+            {"name": "event_count", "type": "long"},
+        ],
+    }
+    schema = {
+        "type": "record",
+        "name": "TransactionMetadataValue",
+        "fields": [
+            {"name": "status", "type": "string"},
+            {"name": "id", "type": "string"},
+            {"name": "event_count", "type": ["null", "long"]},
+            {"name": "data_collections", "type": ["null", {"type": "array", "items": each}]},
+            {"name": "ts_ms", "type": "long"},
+        ],
+    }
+
+    def written(status: str, tables: list[dict[str, Any]] | None) -> Record:
+        row = {"status": status, "id": "1:9", "event_count": None, "ts_ms": 5}
+        sink = io.BytesIO()
+        fastavro.schemaless_writer(sink, schema, {**row, "data_collections": tables})
+        return None, sink.getvalue()
+
+    ends = MessageDefinition(origin='topic "x"', value=AvroDefinition(json.dumps(schema)))
+    topics = {"t": definition(), "x": ends}
+    world = RecordWorld(topics, lambda: Transactions("x", {"t": "public.t"}, ["t"]), ["t"])
+    world.upstream.append("t", in_transaction(1, 1))
+    world.upstream.append("x", written("BEGIN", None))
+    world.step()
+    assert not world.rows("t", world.now)
+    counts = [{"data_collection": "public.t", "event_count": 1}]
+    world.upstream.append("x", written("END", counts))
+    world.step()
+    assert world.rows("t", world.now) == {(1, "1"): 1}

@@ -31,9 +31,10 @@ from waterclock.storage.sources.kafka.slices import read_outside
 
 NAME = "kafka"
 OUTPUT = "messages"
-MANY_OFFSETS = 100_000
-"""From so many offsets on, ranges are read on the executors, if there are any. With two of them
-that takes about as long as here; with fewer offsets the job takes longer than the messages."""
+MANY_OFFSETS = 500_000
+"""From so many offsets on, ranges are read on the executors, if there are any. One core reads and
+decodes some 150,000 messages of JSON in a second, and the first job takes seconds to begin: with
+fewer offsets the job takes longer than the messages."""
 _LOOKS = 3
 _LOOK_AGAIN_S = 0.5
 OpenCluster = Callable[[str, ClientSettings], Cluster]
@@ -49,6 +50,7 @@ class Kafka:
         surroundings: Surroundings,
         open_cluster: OpenCluster = Cluster,
         open_reader: OpenReader = RangeReader,
+        pace: Pace | None = None,
     ) -> None:
         self._definition = definition
         self._surroundings = surroundings
@@ -56,7 +58,7 @@ class Kafka:
         self._open_reader = open_reader
         self._decoding: Decoding = decoding_of(definition.messages, surroundings.connection)
         self._parts = Parts.of(definition.messages)
-        self._pace = Pace()
+        self._pace = pace or Pace()
         self._bound = definition.first_frontier
         self._connection = ""
         self._settings: ClientSettings | None = None

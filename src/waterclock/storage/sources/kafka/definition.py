@@ -43,6 +43,19 @@ class KafkaDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         return msgspec.msgpack.encode(self)
 
 
+class TransactionsDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """Tables that Debezium writes to topics, and the topic that tells of their transactions.
+
+    `tables` has the topic of each, by the name that the transactions have for it.
+    """
+
+    ends: KafkaDefinition
+    tables: dict[str, KafkaDefinition]
+
+    def encoded(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+
 def frontier_of(uppers: Mapping[int, int]) -> SourceFrontier:
     """The frontier of a topic, to which partitions may be added."""
     found: dict[Partition, int] = dict(uppers.items())
@@ -51,3 +64,7 @@ def frontier_of(uppers: Mapping[int, int]) -> SourceFrontier:
 
 def decoded(definition: bytes) -> KafkaDefinition:
     return msgspec.msgpack.decode(definition, type=KafkaDefinition)
+
+
+def decoded_transactions(definition: bytes) -> TransactionsDefinition:
+    return msgspec.msgpack.decode(definition, type=TransactionsDefinition)

@@ -24,12 +24,17 @@ class Pace:
     """How many offsets the next binding may span."""
 
     at_once: int = _FIRST
+    most_bytes: int = _BYTES
 
     def learn(self, offsets: int, rows: int, size: int) -> None:
         """So many offsets had so many rows, of so many bytes."""
-        if offsets >= _LEAST or size >= _BYTES // 4:
+        if offsets >= _LEAST or size >= self.most_bytes // 4:
             each = max(1e-9, (size + rows * _BYTES_OF_A_ROW) / max(1, offsets))
-            self.at_once = int(min(_MOST, max(_LEAST, _BYTES / each)))
+            self.at_once = int(min(_MOST, max(_LEAST, self.most_bytes / each)))
+
+    def shared(self, count: int) -> Pace:
+        """That of each of so many topics that are read for one binding."""
+        return Pace(max(1, self.at_once // count), max(1, self.most_bytes // count))
 
 
 def limited(bound: SourceFrontier, known: SourceFrontier, at_once: int) -> SourceFrontier:

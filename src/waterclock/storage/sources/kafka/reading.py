@@ -11,6 +11,7 @@ reads finds out why, and never takes a part for the whole.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -74,6 +75,21 @@ class _Pile:
             self.timestamps.append(millis * 1000 if kind else None)
         if parts.headers:
             self.headers.append(message.headers())  # type: ignore[arg-type]
+
+    def add_all(self, messages: list[Message], parts: Parts) -> None:
+        """The same for messages that are all within the range, some at a time."""
+        if parts.timestamp or parts.headers:
+            for message in messages:
+                offset = message.offset()
+                assert offset is not None, "a record has an offset"
+                self.add(message, offset, parts)
+            return
+        keys, values = [m.key() for m in messages], [m.value() for m in messages]
+        self.keys += keys
+        self.values += values
+        self.offsets += [m.offset() for m in messages]  # type: ignore[misc]
+        assert self.offsets[0] >= self.range.start, "what was asked for comes"
+        self.size += sum(map(len, filter(None, keys))) + sum(map(len, filter(None, values)))
 
     @property
     def is_large(self) -> bool:
@@ -159,25 +175,40 @@ class RangeReader:
             self._consumer.unassign()
 
     def _drained(self, piles: dict[int, _Pile]) -> Iterator[pa.RecordBatch]:
-        waiting, heard = len(piles), time.monotonic()
+        waiting, waited_s = len(piles), 0.0
         while waiting:
+            asked = time.monotonic()
             first = self._consumer.poll(_POLL_S)
-            if time.monotonic() > heard + self._patience_s:
+            waited_s += time.monotonic() - asked
+            if waited_s > self._patience_s:
                 raise ReadBroken("nothing came for too long")
             if first is None:
                 continue
-            for message in (first, *self._consumer.consume(_AT_ONCE, 0)):
-                pile = piles.get(_partition(message))
+            came = _by_partition((first, *self._consumer.consume(_AT_ONCE, 0)))
+            for partition, messages in came.items():
+                pile = piles.get(partition)
                 if pile is None or pile.is_complete:
                     continue
-                heard = time.monotonic()
-                self._take(message, pile)
+                waited_s = 0.0
+                self._take_all(messages, pile)
                 if pile.is_complete:
                     waiting -= 1
                     self._pause(pile)
             for pile in piles.values():
                 if pile.is_large or (pile.is_complete and pile.offsets):
                     yield pile.taken()
+
+    def _take_all(self, messages: list[Message], pile: _Pile) -> None:
+        """Messages of one partition, up to the end of the range."""
+        are_records = all(message.error() is None for message in messages)
+        last = messages[-1].offset()
+        if are_records and last is not None and last < pile.range.end - 1:
+            pile.add_all(messages, self._parts)
+            return
+        for message in messages:
+            self._take(message, pile)
+            if pile.is_complete:
+                return
 
     def _take(self, message: Message, pile: _Pile) -> None:
         error, offset, end = message.error(), message.offset(), pile.range.end
@@ -209,6 +240,14 @@ class RangeReader:
     def close(self) -> None:
         """Let go of the brokers."""
         self._consumer.close()
+
+
+def _by_partition(messages: Sequence[Message]) -> dict[int, list[Message]]:
+    found: dict[int | None, list[Message]] = defaultdict(list)
+    for message in messages:
+        partition = message.partition() if message.error() is None else _partition(message)
+        found[partition].append(message)
+    return {-1 if partition is None else partition: each for partition, each in found.items()}
 
 
 def _partition(message: Message) -> int:

@@ -51,18 +51,19 @@ def no_messages() -> pa.RecordBatch:
 
 
 class ChangesOfTable:
-    """Implements `sources.api.Envelope`."""
+    """Implements `sources.api.Envelope` and `Fallible`."""
 
     def __init__(self) -> None:
         self._standing: Standing | None = None
-        self._has_failed = False
+        self.failure: str | None = None
 
     def resume(self, standing: Standing) -> None:
         self._standing = standing
-        self._has_failed = any(key == _FAILED for key, _ in standing.errors())
+        found = (text for key, text in standing.errors() if key == _FAILED)
+        self.failure = next(found, None)
 
     def changes(self, messages: Sequence[Messages]) -> Changes:
-        if self._has_failed:
+        if self.failure is not None:
             return Changes()
         rows: list[pa.RecordBatch] = []
         errors: list[ErrorUpdate] = []
@@ -71,7 +72,7 @@ class ChangesOfTable:
                 case Truncated():
                     rows, errors = self._emptied()
                 case TableFailed(message=message):
-                    self._has_failed = True
+                    self.failure = message
                     return Changes(errors=[ErrorUpdate(_FAILED, message, 1)])
                 case _:
                     errors += _wrong(each.batch)

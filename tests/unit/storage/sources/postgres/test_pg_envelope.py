@@ -77,5 +77,7 @@ def test_a_failed_table_stays_failed() -> None:
     [error] = found.errors
     assert "reason" in error.message
     assert envelope.changes(rows) == Changes()
+    assert envelope.failure is not None
+    assert "reason" in envelope.failure
     again = opened(standing(errors=[(error.key, error.message)]))
     assert again.changes([*rows, failed(TABLE, "another reason")]) == Changes()
