@@ -2,8 +2,8 @@
 
 One schema is made in PostgreSQL, its catalog is read into an image with the same OIDs, and every
 query is asked of both. `catalog_queries.sql` has the queries, and what is known to differ and why.
-Statements that were captured from real clients are replayed too, if the folder with them is named
-in WATERCLOCK_CAPTURED_QUERIES.
+Statements that were captured from real clients are replayed too, from the folder that lies beside
+the project or that the variable WATERCLOCK_CAPTURED_STATEMENTS names; without it that is left out.
 """
 
 from __future__ import annotations
@@ -271,7 +271,12 @@ def test_types_of_parameters_are_postgres(shop: Shop, sql: str, given: list[int]
 
 # --- captured statements --------------------------------------------------------------------------
 
-CAPTURED = os.environ.get("WATERCLOCK_CAPTURED_QUERIES")
+CAPTURED = Path(
+    os.environ.get(
+        "WATERCLOCK_CAPTURED_STATEMENTS",
+        Path(__file__).parents[3] / "shared" / "pg_catalog_queries",
+    )
+)
 # The relations that the captured statements name by number, as they were numbered then.
 NUMBERED = {
     **{16388: "customers", 16399: "sales.orders", 16412: "v_cust", 16416: "sales.mv_totals"},
@@ -300,8 +305,7 @@ class Captured:
 
 
 def captured() -> Iterator[Captured]:
-    assert CAPTURED is not None
-    for path in sorted(Path(CAPTURED).glob("*.sql")):
+    for path in sorted(CAPTURED.glob("*.sql")):
         for block in re.split(r"(?m)^-- @@ ", path.read_text())[1:]:
             told, _, text = block.partition("\n")
             facts = json.loads(told)
@@ -347,7 +351,7 @@ def _comparable(rows: list[Any]) -> list[Any]:
     return sorted(kept, key=lambda row: ["" if cell is None else f"x{cell}" for cell in row])
 
 
-@pytest.mark.skipif(CAPTURED is None, reason="no folder of captured statements is named")
+@pytest.mark.skipif(not CAPTURED.is_dir(), reason=f"no captured statements in {CAPTURED}")
 def test_captured_statements_are_answered_as_postgres_does(shop: Shop) -> None:
     numbers = {number: shop.oid(name) for number, name in NUMBERED.items()}
     compared, wrong, met = 0, [], set()

@@ -1,9 +1,9 @@
 """What real clients send is understood.
 
-A folder of captured statements is looked for in `tests/captured`, or where the variable
-`WATERCLOCK_CAPTURED_STATEMENTS` says; in each file a block is a line that starts with `-- @@ `,
-then the text, then a line with a semicolon. A selection is in this file, so that something is
-always tried.
+The folder of captured statements is the one that lies beside the project, or the one that the
+variable `WATERCLOCK_CAPTURED_STATEMENTS` names; in each file a block is a line that starts with
+`-- @@ `, then the text, then a line with a semicolon. A selection is in this file, so that
+something is always tried.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from waterclock.sql.parser import parse_statements
 
 FOLDER = Path(
     os.environ.get(
-        "WATERCLOCK_CAPTURED_STATEMENTS", Path(__file__).parents[2] / "captured"
+        "WATERCLOCK_CAPTURED_STATEMENTS",
+        Path(__file__).parents[4] / "shared" / "pg_catalog_queries",
     )
 )  # fmt: skip
 
@@ -86,6 +87,7 @@ def test_every_captured_statement() -> None:
     texts = captured()
     if not texts:
         pytest.skip(f"no captured statements in {FOLDER}")
+    assert len(texts) > 500
     for text in texts:
         for parsed in parse_statements(text):
             assert not isinstance(parsed.statement, Unsupported), text

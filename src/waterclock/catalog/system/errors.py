@@ -98,6 +98,10 @@ class FeatureNotSupported(CatalogQueryError):
     sqlstate: ClassVar[str] = "0A000"
 
 
+class ProgramLimitExceeded(CatalogQueryError):
+    sqlstate: ClassVar[str] = "54000"
+
+
 class InvalidText(CatalogQueryError):
     """A text is not a value of the type."""
 

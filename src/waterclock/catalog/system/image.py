@@ -269,12 +269,40 @@ class SourceStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceStatistics:
+    """How much a source has done since the server started, and where it stands.
+
+    `lag_ms` is how long ago its contents were complete. What is known and read of the first
+    contents is told for sources that begin with them.
+    """
+
+    id: str
+    messages: int
+    bytes: int
+    updates: int
+    first_rows_known: int | None
+    first_rows_read: int | None
+    offset_known: int
+    offset_committed: int
+    lag_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Hydration:
-    """Whether an object is computed up to now on a replica."""
+    """Whether an object has its first contents, and while it has not, how far that is."""
 
     id: str
     replica: str | None
     hydrated: bool
+    status: str = "running"
+    rows_read: int | None = None
+    """How many updates of its inputs have been read."""
+    tasks_done: int | None = None
+    tasks: int | None = None
+    """How many tasks there are, as far as is known; 0 while the inputs are being read."""
+    error: str | None = None
+    rebuilt: str | None = None
+    """Why its state had to be computed again since the server started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +345,7 @@ class CatalogImage:
     sinks: tuple[Sink, ...] = ()
     clusters: tuple[Cluster, ...] = ()
     source_statuses: tuple[SourceStatus, ...] = ()
+    source_statistics: tuple[SourceStatistics, ...] = ()
     hydration: tuple[Hydration, ...] = ()
     dependencies: tuple[Dependency, ...] = ()
     settings: tuple[Setting, ...] = ()

@@ -129,7 +129,11 @@ MZ_RELATIONS: tuple[tuple[str, str, Columns], ...] = (
     (
         MZ_INTERNAL,
         "mz_hydration_statuses",
-        (("object_id", _TEXT), ("replica_id", _TEXT), ("hydrated", _BOOL)),
+        (
+            *(("object_id", _TEXT), ("replica_id", _TEXT), ("hydrated", _BOOL)),
+            *(("status", _TEXT), ("rows_read", _INT8), ("tasks_done", _INT8), ("tasks", _INT8)),
+            *(("error", _TEXT), ("rebuilt", _TEXT)),
+        ),
     ),
     (
         MZ_INTERNAL,
@@ -138,6 +142,16 @@ MZ_RELATIONS: tuple[tuple[str, str, Columns], ...] = (
             *(("id", _TEXT), ("name", _TEXT), ("type", _TEXT)),
             *(("last_status_change_at", _TIMESTAMPTZ), ("status", _TEXT)),
             *(("error", _TEXT), ("details", _JSONB)),
+        ),
+    ),
+    (
+        MZ_INTERNAL,
+        "mz_source_statistics",
+        (
+            *(("id", _TEXT), ("messages_received", _INT8), ("bytes_received", _INT8)),
+            *(("updates_committed", _INT8), ("snapshot_records_known", _INT8)),
+            *(("snapshot_records_staged", _INT8), ("offset_known", _INT8)),
+            *(("offset_committed", _INT8), ("lag_ms", _INT8)),
         ),
     ),
     (

@@ -14,9 +14,12 @@ from waterclock.catalog.system.directory import name_parts
 from waterclock.catalog.system.errors import (
     CatalogQueryError,
     DivisionByZero,
+    FeatureNotSupported,
     InvalidRegularExpression,
     InvalidText,
     InvalidValue,
+    NumberOutOfRange,
+    ProgramLimitExceeded,
 )
 
 
@@ -24,6 +27,79 @@ def divisor(value: int) -> int:
     if value == 0:
         raise DivisionByZero("division by zero")
     return value
+
+
+_INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*")
+_TRUE = frozenset({"t", "tr", "tru", "true", "y", "ye", "yes", "on", "1"})
+_FALSE = frozenset({"f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"})
+_LONGEST = 16 * 1024 * 1024
+"""Of texts that are made longer, so that nobody fills the memory."""
+
+
+def integer_in(text: str) -> int:
+    if _INTEGER.fullmatch(text) is None:
+        raise InvalidText(f'invalid input syntax for type integer: "{text}"')
+    number = int(text)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise NumberOutOfRange(f'value "{text}" is out of range for type bigint')
+    return number
+
+
+def boolean_in(text: str) -> bool:
+    word = text.strip().lower()
+    if word not in _TRUE | _FALSE:
+        raise InvalidText(f'invalid input syntax for type boolean: "{text}"')
+    return word in _TRUE
+
+
+def lower_case(text: str) -> str:
+    """Each character by itself, as PostgreSQL does it."""
+    return "".join(one if len(one.lower()) != 1 else one.lower() for one in text)
+
+
+def upper_case(text: str) -> str:
+    return "".join(one if len(one.upper()) != 1 else one.upper() for one in text)
+
+
+def character(number: int) -> str:
+    if number < 0:
+        raise InvalidValue("character number must be positive")
+    if number == 0 or number > 0x10FFFF or 0xD800 <= number < 0xE000:
+        raise ProgramLimitExceeded("requested character not valid for encoding")
+    return chr(number)
+
+
+def split_part(text: str, between: str, place: int) -> str:
+    if place == 0:
+        raise InvalidValue("field position must not be zero")
+    parts = text.split(between) if between else [text]
+    index = place - 1 if place > 0 else len(parts) + place
+    return parts[index] if 0 <= index < len(parts) else ""
+
+
+def repeated(text: str, times: int) -> str:
+    if times > 0 and len(text.encode()) * times > _LONGEST:
+        raise ProgramLimitExceeded("requested length too large")
+    return text * times
+
+
+def padded(text: str, length: int, filling: str, left: bool) -> str:
+    if length > _LONGEST:
+        raise ProgramLimitExceeded("requested length too large")
+    missing = max(length, 0) - len(text)
+    if missing <= 0 or not filling:
+        return text[: max(length, 0)]
+    more = (filling * (missing // len(filling) + 1))[:missing]
+    return more + text if left else text + more
+
+
+def shifted(value: int, operator: str, count: int, bits: int) -> int:
+    """Bits moved as a processor does it: the count goes around, what falls out is lost."""
+    count %= bits
+    if operator == ">>":
+        return value >> count
+    half = 1 << (bits - 1)
+    return ((value << count) + half) % (2 * half) - half
 
 
 def array_in(text: str) -> list[str | None]:
@@ -72,10 +148,26 @@ def regexp_substring(text: str, pattern: str) -> str | None:
 
 
 def regexp_replace(text: str, pattern: str, by: str, flags: str) -> str:
+    wrong = set(flags) - set("gi")
+    if wrong:
+        raise InvalidValue(f'invalid regular expression option: "{min(wrong)}"')
     count = 0 if "g" in flags else 1
     compiled = _compiled(pattern, ignore_case="i" in flags)
-    by = re.sub(r"\\&", r"\\g<0>", by)
-    return compiled.sub(by, text, count=count)
+    return compiled.sub(lambda match: _replacement(by, match), text, count=count)
+
+
+def _replacement(by: str, match: re.Match[str]) -> str:
+    """`\\1` is a group and `\\&` the whole match; any other backslash is one."""
+
+    def shown(found: re.Match[str]) -> str:
+        what = found.group(1)
+        if what == "&":
+            return match.group()
+        if what == "\\":
+            return what
+        return (match.group(int(what)) or "") if int(what) <= match.re.groups else ""
+
+    return re.sub(r"\\([1-9&\\])", shown, by)
 
 
 def regexp_match(text: str, pattern: str) -> list[str | None] | None:
@@ -88,13 +180,18 @@ def regexp_match(text: str, pattern: str) -> list[str | None] | None:
 def regexp_split(text: str, pattern: str) -> list[str]:
     parts, at = [], 0
     for match in _compiled(pattern).finditer(text):
+        if not match.group():
+            raise FeatureNotSupported("splitting at matches of nothing is not supported")
         parts.append(text[at : match.start()])
         at = match.end()
     return [*parts, text[at:]]
 
 
 def initcap(text: str) -> str:
-    return re.sub(r"[^\W_]+", lambda match: match.group().capitalize(), text)
+    def word(match: re.Match[str]) -> str:
+        return upper_case(match.group()[0]) + lower_case(match.group()[1:])
+
+    return re.sub(r"[^\W_]+", word, text)
 
 
 def quote_literal(text: str) -> str:
@@ -103,10 +200,22 @@ def quote_literal(text: str) -> str:
 
 
 def parse_ident(text: str) -> list[str]:
+    if not text.isascii():
+        raise FeatureNotSupported("parse_ident() of other characters than ASCII is not supported")
     try:
-        return name_parts(text)
+        parts = name_parts(text)
     except CatalogQueryError:
-        raise InvalidValue(f'string is not a valid identifier: "{text}"') from None
+        raise _no_identifier(text) from None
+    if '"' not in text and not all(_IDENTIFIER.fullmatch(part) for part in parts):
+        raise _no_identifier(text)
+    return parts
+
+
+_IDENTIFIER = re.compile(r"[^\W\d][\w$]*")
+
+
+def _no_identifier(text: str) -> InvalidValue:
+    return InvalidValue(f'string is not a valid identifier: "{text}"')
 
 
 def formatted(quote: Callable[[str], str], *values: str | None) -> str | None:
@@ -118,6 +227,8 @@ def formatted(quote: Callable[[str], str], *values: str | None) -> str | None:
 
     def shown(match: re.Match[str]) -> str:
         kind = match.group(2)
+        if kind not in ("%", "s", "I", "L"):
+            raise InvalidValue(f'unrecognized format() type specifier "{kind}"')
         if kind == "%":
             return "%"
         place = match.group(1)
@@ -130,7 +241,7 @@ def formatted(quote: Callable[[str], str], *values: str | None) -> str | None:
             raise InvalidValue("null values cannot be formatted as an SQL identifier")
         return quote(value)
 
-    return re.sub(r"%(?:(\d+)\$)?([sIL%])", shown, template)
+    return re.sub(r"%(?:(\d+)\$)?(.?)", shown, template, flags=re.DOTALL)
 
 
 def _next(waiting: list[str | None]) -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from waterclock.model.pg_types import MZ_TIMESTAMP, PgType
+from waterclock.model.pg_types import MZ_TIMESTAMP, TEXT, PgType
 from waterclock.sql.binding import constants
 from waterclock.sql.binding.api import Context
 from waterclock.sql.binding.casting import cast_context
@@ -20,8 +20,11 @@ from waterclock.sql.binding.errors import (
     UndefinedFunction,
     WrongObjectKind,
 )
+from waterclock.sql.binding.named_arguments import in_order
 from waterclock.sql.binding.ordered_sets import OrderedSets
+from waterclock.sql.binding.ordering import check_groupable
 from waterclock.sql.binding.overloads import Ambiguous, Candidate, choose
+from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Known, Role, Typed, operand
 from waterclock.sql.binding.windows import Windows
 from waterclock.sql.dialect.casts import FLOATS
@@ -55,6 +58,7 @@ class Calling:
         self._ordered_sets = OrderedSets(expressions)
 
     def call(self, node: tree.Call, place: Place) -> Typed:
+        node = in_order(node)
         entries = self._entries(node)
         kinds = {entry.kind for entry in entries}
         if Kind.AGGREGATE in kinds:
@@ -66,6 +70,8 @@ class Calling:
             place.refuse_set(node.name[-1], node.at)
         values = tuple(self._expressions.bind(each, place) for each in node.arguments)
         self._refuse_rows(values)
+        if node.name[-1] == "pg_typeof" and len(values) == 1 and _has_no_type(values[0]):
+            return constants.known(pa.scalar("unknown"), TEXT, node.at)
         candidate = self.chosen(node, entries, values)
         if candidate is None:
             return self._as_cast(node, values)
@@ -73,6 +79,7 @@ class Calling:
 
     def set_returning(self, node: tree.Call, place: Place) -> tuple[Candidate, tuple[Typed, ...]]:
         """A call in FROM, with its arguments; the entry tells whether it gives rows."""
+        node = in_order(node)
         self._refuse_decoration(node)
         values = tuple(self._expressions.bind(each, place) for each in node.arguments)
         entries = self._entries(node)
@@ -262,6 +269,8 @@ class Calling:
         place: Place,
     ) -> Typed:
         converted, use = self._expressions.operators.use(candidate, values, node.at)
+        if node.is_distinct:
+            use = _distinguished(candidate.function, converted, use)
         parts = [*converted, *([condition] if condition is not None else [])]
         behind = "" if condition is None else f" FILTER (WHERE {condition.sql})"
         role = Role.AGGREGATE
@@ -303,8 +312,23 @@ class Calling:
         return Typed(operand(sql), use.result, node.at, parts, nullable=nullable, role=Role.WINDOW)
 
 
+def _has_no_type(value: Typed) -> bool:
+    return value.is_unknown and value.parameter is None
+
+
 def _is_float(declared: PgType) -> bool:
     return name_of(declared) in FLOATS
+
+
+def _distinguished(function: Function, values: tuple[Typed, ...], use: Use) -> Use:
+    """The arguments of an aggregate of distinct values, told apart as PostgreSQL does."""
+    pairs = zip(use.arguments, values, strict=True)
+    if function.name == "count":
+        keys = tuple(replace(each, sql=key_sql(value)) for each, value in pairs)
+        return replace(use, arguments=keys)
+    for value in values:
+        check_groupable(value)
+    return use
 
 
 def _only_if(use: Use, condition: Typed | None, node: tree.Call) -> Use:

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.errors import InvalidColumnReference
-from waterclock.sql.binding.ordering import check_sortable
+from waterclock.sql.binding.ordering import check_groupable, check_sortable, grouped_sql
 from waterclock.sql.binding.overloads import Candidate
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Role, Typed, operand
 from waterclock.sql.dialect import jsons as js
 from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.types import is_array
 from waterclock.sql.errors import FeatureNotSupported
+from waterclock.sql.functions.json_texts import json_text_of
 from waterclock.sql.functions.jsons import json_of, text_in_json
 from waterclock.sql.functions.registry import Refused
 from waterclock.sql.query import tree
@@ -74,15 +76,31 @@ class Collecting:
                 case "jsonb_agg":
                     each = f"COALESCE({json_of('e', values[0].type, zone)}, 'null')"
                     return js.array_of(f"TRANSFORM({items}, e -> {each})")
+                case "json_agg":
+                    each = f"COALESCE({json_text_of('e', values[0].type, zone)}, 'null')"
+                    # PostgreSQL begins a new line for each array, but not for a null.
+                    line = "CASE WHEN i > 0 AND e IS NOT NULL THEN '\\n ' ELSE '' END"
+                    if is_array(values[0].type):
+                        each = f"CONCAT({line}, {each})"
+                    return js.array_of(f"TRANSFORM({items}, (e, i) -> {each})")
+                case "json_object_agg":
+                    key = js.string_of(self._member_name(values[0], zone))
+                    value = f"COALESCE({json_text_of('e.w', values[1].type, zone)}, 'null')"
+                    members = f"TRANSFORM({gathered}, e -> CONCAT({key}, ' : ', {value}))"
+                    return f"CONCAT('{{ ', ARRAY_JOIN({members}, ', '), ' }}')"
                 case "jsonb_object_agg":
-                    key = text_in_json("e.v", values[0].type, zone)
-                    missing = raised("22023", "field name must not be null")
+                    key = self._member_name(values[0], zone)
                     value = f"COALESCE({json_of('e.w', values[1].type, zone)}, 'null')"
-                    pair = f"NAMED_STRUCT('k', COALESCE({key}, {missing}), 'v', {value})"
+                    pair = f"NAMED_STRUCT('k', {key}, 'v', {value})"
                     return js.object_of(f"TRANSFORM({gathered}, e -> {pair})")
         except Refused as problem:
             raise FeatureNotSupported.of(problem.what, node.at) from None
         return items
+
+    def _member_name(self, value: Typed, zone: str) -> str:
+        key = text_in_json("e.v", value.type, zone)
+        missing = raised("22023", "field name must not be null")
+        return f"COALESCE({key}, {missing})"
 
     def _condition(self, name: str, value: Typed, condition: Typed | None) -> str | None:
         """Which rows count: `string_agg` leaves nulls out, `array_agg` keeps them."""
@@ -101,9 +119,13 @@ class Collecting:
         for key in keys:
             check_sortable(key)
         fields = [f"'k{n}', {key_sql(key)}" for n, key in enumerate(keys)]
-        fields.append(f"'v', {values[0].sql}")
-        if node.name[-1] == "jsonb_object_agg":
-            fields.append(f"'w', {values[1].sql}")
+        if node.is_distinct:
+            for value in values:
+                check_groupable(value)
+        shown = [grouped_sql(each) if node.is_distinct else each.sql for each in values]
+        fields.append(f"'v', {shown[0]}")
+        if node.name[-1].endswith("_object_agg"):
+            fields.append(f"'w', {shown[1]}")
         struct = f"NAMED_STRUCT({', '.join(fields)})"
         distinct = "DISTINCT " if node.is_distinct else ""
         behind = f" FILTER (WHERE {condition})" if condition else ""

@@ -13,6 +13,7 @@ from waterclock.errors import WaterclockError
 from waterclock.model.pg_types import (
     INT4,
     INT8,
+    TIME,
     PgType,
     column_type,
     element_of,
@@ -31,6 +32,8 @@ from waterclock.sql.errors import FeatureNotSupported
 
 _EXACT = DecimalContext(prec=2 * MOST_DIGITS, rounding=ROUND_HALF_UP)
 _PLAIN_BOOLS = {"t": True, "true": True, "f": False, "false": False}
+_MIDNIGHT = re.compile(r"24:00(?::00(?:\.0*)?)?")
+"""The end of a day, which is a time of its own in PostgreSQL; a day here has no such moment."""
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -86,6 +89,8 @@ def null_of(declared: PgType, at: int) -> Typed:
 
 def read(text: str, declared: PgType, facts: SessionFacts, at: int) -> Typed:
     """A text as a constant of the type; raises what PostgreSQL's input function does."""
+    if declared.oid == TIME.oid and _MIDNIGHT.fullmatch(text.strip()):
+        raise FeatureNotSupported.of("the time 24:00:00", at)
     try:
         if facts.parse_text is not None:
             scalar = facts.parse_text(text, declared)

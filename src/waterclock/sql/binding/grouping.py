@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.errors import GroupingFault, InvalidColumnReference
-from waterclock.sql.binding.ordering import check_groupable
+from waterclock.sql.binding.ordering import check_groupable, group_key_sql
 from waterclock.sql.binding.typed import Role, Typed
 from waterclock.sql.dialect.types import name_of
 from waterclock.sql.errors import FeatureNotSupported
@@ -118,7 +118,7 @@ def _key(key: Typed) -> str:
     """A key behind GROUP BY, where a plain number would be a position."""
     if key.known is not None and name_of(key.type) in ("int2", "int4", "int8"):
         return f"CAST({key.sql} AS BIGINT)"
-    return key.sql
+    return group_key_sql(key)
 
 
 def _expanded(kind: tree.GroupingKind, parts: list[list[list[str]]]) -> list[list[str]]:

@@ -1,10 +1,16 @@
-"""Sort keys: what Spark is to sort by so that rows come as PostgreSQL sorts them."""
+"""Sort keys and group keys: what Spark is to sort and group by, so that it does as PostgreSQL.
+
+Rows are grouped by values that are held alike. For `jsonb` that is not enough: 1.0 and 1 are equal
+and stay what they are. A group shows one of its values, so that such a number can not be written
+otherwise either; it is an error when it is met.
+"""
 
 from __future__ import annotations
 
 from waterclock.sql.binding.errors import UndefinedFunction
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Typed
+from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.types import is_array, name_of, shown
 from waterclock.sql.errors import FeatureNotSupported
 
@@ -42,3 +48,24 @@ def check_groupable(value: Typed) -> None:
             value.at,
             hint="Group by extract(epoch from ...): intervals of the same length are equal.",
         )
+
+
+_ZEROS = raised(
+    "0A000", "grouping by jsonb in which a number has zeros at its end is not supported"
+)
+
+
+def grouped_sql(value: Typed) -> str:
+    """A value that is going to be grouped by, or made distinct; an error if that may be wrong."""
+    if name_of(value.type) not in ("jsonb", "_jsonb"):
+        return value.sql
+    same = f"{key_sql(value)} <=> {value.sql}"
+    return f"(CASE WHEN {same} THEN {value.sql} ELSE {_ZEROS} END)"
+
+
+def group_key_sql(value: Typed) -> str:
+    """The same behind GROUP BY, where the value itself must stand: the check is one more key."""
+    if name_of(value.type) not in ("jsonb", "_jsonb"):
+        return value.sql
+    differs = f"NOT ({key_sql(value)} <=> {value.sql})"
+    return f"{value.sql}, (CASE WHEN {differs} THEN CAST({_ZEROS} AS BOOLEAN) END)"

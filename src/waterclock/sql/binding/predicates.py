@@ -15,6 +15,7 @@ from waterclock.sql.binding.errors import DatatypeMismatch, WrongObjectKind
 from waterclock.sql.binding.simple import array_test, column_test, membership_test, null_test
 from waterclock.sql.binding.typed import Role, Typed, operand
 from waterclock.sql.dialect import datetimes as dt
+from waterclock.sql.dialect import jsons as js
 from waterclock.sql.dialect.types import element_type, is_array, name_of, shown
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
 from waterclock.sql.functions.comparisons import SIGNS
@@ -271,10 +272,17 @@ def _comparable(value: Typed) -> str:
 
 
 def key_sql(value: Typed) -> str:
-    """What Spark is to compare: intervals by length, `character` without blanks at the end."""
+    """What Spark is to compare: intervals by length, `character` without blanks at the end.
+
+    Numbers in `jsonb` are equal whatever zeros they have at their end.
+    """
     match name_of(value.type):
         case "interval":
             return dt.total_micros(value.sql)
+        case "jsonb":
+            return js.canonical(value.sql)
+        case "_jsonb":
+            return f"TRANSFORM({value.sql}, e -> {js.canonical('e')})"
         case "bpchar":
             return f"RTRIM({value.sql})"
         case "json":

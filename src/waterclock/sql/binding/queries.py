@@ -17,7 +17,7 @@ from waterclock.sql.binding.errors import (
     UndefinedColumn,
 )
 from waterclock.sql.binding.expressions import Expressions
-from waterclock.sql.binding.ordering import check_groupable, check_sortable
+from waterclock.sql.binding.ordering import check_groupable, check_sortable, grouped_sql
 from waterclock.sql.binding.scope import Scope
 from waterclock.sql.binding.selects import Selects, output_named, output_position
 from waterclock.sql.binding.statement import Statement
@@ -163,9 +163,8 @@ class Queries:
             first = next((output.value.at for output in right.outputs), operation.right.at)
             raise SyntaxFault(f"each {word} query must have the same number of columns", first)
         left, right = self._matched(left, right, word)
-        if not operation.is_all:
-            for output in left.outputs:
-                check_groupable(output.value)
+        if not operation.is_all or operation.operator is not tree.SetOperator.UNION:
+            left, right = _distinguished(left), _distinguished(right)
         sign = f"{word} ALL" if operation.is_all else word
         source = f"(({left.sql(ordered=False)}) {sign} ({right.sql(ordered=False)}))"
         alias = self.statement.alias()
@@ -265,6 +264,13 @@ class Queries:
             sqlstate = "2201W" if clause == "LIMIT" else "2201X"
             raise Rejected(sqlstate, f"{clause} must not be negative", value.at)
         return min(count, _MOST_ROWS)
+
+
+def _distinguished(block: Block) -> Block:
+    """A side of a set operation that compares rows."""
+    for output in block.outputs:
+        check_groupable(output.value)
+    return block.with_values([replace(o.value, sql=grouped_sql(o.value)) for o in block.outputs])
 
 
 def _with_names(columns: Sequence[BoundColumn], table: tree.CommonTable) -> tuple[BoundColumn, ...]:

@@ -18,7 +18,7 @@ from waterclock.sql.binding.grouping import (
     has_aggregate,
 )
 from waterclock.sql.binding.naming import output_name
-from waterclock.sql.binding.ordering import check_groupable, check_sortable
+from waterclock.sql.binding.ordering import check_groupable, check_sortable, grouped_sql
 from waterclock.sql.binding.scope import Scope
 from waterclock.sql.binding.sources import Sources
 from waterclock.sql.binding.typed import Role, Typed
@@ -180,7 +180,7 @@ class Selects:
             for number, output in enumerate(outputs):
                 value = self._expressions.coercion.settled(output.value)
                 check_groupable(value)
-                outputs[number] = replace(output, value=value)
+                outputs[number] = replace(output, value=replace(value, sql=grouped_sql(value)))
             return None
         keys = []
         for node in select.distinct_on:

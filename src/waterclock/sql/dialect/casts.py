@@ -299,12 +299,25 @@ def _moment_from_text(value: str, target: PgType, zone: str) -> str:
 
 
 def _bytes_from_text(value: str) -> str:
-    slash = quoted("\\")
-    wrong = raised("22P02", "invalid input syntax for type bytea")
     return (
         f"CASE WHEN {value} LIKE {quoted(chr(92) * 2 + 'x%')} THEN UNHEX(SUBSTRING({value}, 3))"
-        f" WHEN NOT CONTAINS({value}, {slash}) THEN ENCODE({value}, 'UTF-8')"
-        f" WHEN {value} IS NOT NULL THEN {wrong} END"
+        f" ELSE {bytes_of_escaped(value)} END"
+    )
+
+
+def bytes_of_escaped(text: str) -> str:
+    """Bytes of a text in which odd ones are a backslash and three octal digits."""
+    pieces = r"\\\\|\\[0-3][0-7]{2}|[^\\]+"
+    wrong = raised("22P02", "invalid input syntax for type bytea")
+    each = (
+        f"CASE WHEN p = {quoted(chr(92) * 2)} THEN '5C'"
+        f" WHEN LEFT(p, 1) = {quoted(chr(92))} THEN LPAD(CONV(SUBSTRING(p, 2), 8, 16), 2, '0')"
+        " ELSE HEX(ENCODE(p, 'UTF-8')) END"
+    )
+    parts = f"TRANSFORM(REGEXP_EXTRACT_ALL({text}, {quoted(pieces)}, 0), p -> {each})"
+    return (
+        f"(CASE WHEN {text} RLIKE {quoted(f'^({pieces})*{chr(92)}z')}"
+        f" THEN UNHEX(ARRAY_JOIN({parts}, '')) WHEN {text} IS NOT NULL THEN {wrong} END)"
     )
 
 

@@ -22,6 +22,8 @@ from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.literals import quoted
 
 _TOKEN = quoted(r'"(?:[^"\\]|\\.)*"|[\[\]{}]|, |: |[^\[\]{},:" ]+')
+_RAW_TOKEN = quoted(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[ \t\n\r]+|[^\[\]{},:" \t\n\r]+')
+_BLANK = quoted("^[ \\t\\n\\r]")
 _INTEGER = re.compile(r"\s*[+-]?[0-9]{1,9}")
 _NOTHING = "CAST(ARRAY() AS ARRAY<STRING>)"
 _ODD = quoted("[\\x0b\\x0e\\x0f\\x1a-\\x1f]")
@@ -50,8 +52,14 @@ def tokens(value: str) -> str:
     return f"REGEXP_EXTRACT_ALL({value}, {_TOKEN}, 0)"
 
 
-def pieces(value: str) -> str:
-    """What lies directly in an array, or names and values of an object in turn; [] of a scalar."""
+def pieces(value: str, *, is_raw: bool = False) -> str:
+    """What lies directly in an array, or names and values of an object in turn; [] of a scalar.
+
+    A raw text is JSON in any form; what lies in it keeps the blanks that it has.
+    """
+    separators = "(',', ':')" if is_raw else "(', ', ': ')"
+    blanks = f" WHEN s.d <= 1 AND t RLIKE {_BLANK} THEN s" if is_raw else ""
+    listed = f"REGEXP_EXTRACT_ALL({value}, {_RAW_TOKEN}, 0)" if is_raw else tokens(value)
     start = f"NAMED_STRUCT('d', 0, 'c', '', 'o', {_NOTHING})"
     opened = "CASE WHEN s.d = 0 THEN '' ELSE CONCAT(s.c, t) END"
     closed = "CASE WHEN s.d = 1 THEN '' ELSE CONCAT(s.c, t) END"
@@ -59,11 +67,11 @@ def pieces(value: str) -> str:
     step = (
         f"CASE WHEN t IN ('[', '{{') THEN NAMED_STRUCT('d', s.d + 1, 'c', {opened}, 'o', s.o)"
         f" WHEN t IN (']', '}}') THEN NAMED_STRUCT('d', s.d - 1, 'c', {closed}, 'o', {last})"
-        " WHEN s.d = 1 AND t IN (', ', ': ')"
-        " THEN NAMED_STRUCT('d', 1, 'c', '', 'o', ARRAY_APPEND(s.o, s.c))"
+        f" WHEN s.d = 1 AND t IN {separators}"
+        f" THEN NAMED_STRUCT('d', 1, 'c', '', 'o', ARRAY_APPEND(s.o, s.c)){blanks}"
         " ELSE NAMED_STRUCT('d', s.d, 'c', CONCAT(s.c, t), 'o', s.o) END"
     )
-    return f"AGGREGATE({tokens(value)}, {start}, (s, t) -> {step}, s -> s.o)"
+    return f"AGGREGATE({listed}, {start}, (s, t) -> {step}, s -> s.o)"
 
 
 def elements(value: str) -> str:

@@ -8,12 +8,18 @@ an error. The rules here:
 - product: the sum of the scales, as long as 18 digits are left before the point. Beyond that, and
   for operands of unknown scale, the product is rounded to 18 digits behind the point (or to the
   longer of the two scales); all digits of the operands count.
-- quotient: 16 digits behind the point, or the longer of the two scales; PostgreSQL shows 16 for
-  quotients from 1 to 9999, and 4 more or fewer for each further group of four digits.
+- quotient of constants: as many digits behind the point as PostgreSQL gives it, which depends on
+  how large the operands are.
+- quotient of anything else: 16 digits behind the point, or the longer of the two scales. PostgreSQL
+  shows 16 for quotients from 1 to 9999, and 4 more or fewer for each further group of four digits;
+  a column of decimals has the same scale in all rows, so that this can not be kept.
+- power with a whole exponent: 16 digits behind the point, or the scale of the base.
 - operands of which one has an unknown scale: 18 digits behind the point, and an unknown scale.
 """
 
 from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 from waterclock.model.pg_types import NUMERIC, UNCONSTRAINED_SCALE, PgType, numeric
 from waterclock.sql.dialect.types import (
@@ -26,6 +32,9 @@ from waterclock.sql.dialect.types import (
 
 QUOTIENT_SCALE = 16
 _LEAST_WHOLE = 18
+_GROUP = 4
+"""How many decimal digits PostgreSQL holds in one of its own."""
+_EXACT = Context(prec=10 * MOST_DIGITS, rounding=ROUND_HALF_UP)
 
 
 def sum_type(left: PgType, right: PgType) -> PgType:
@@ -85,6 +94,28 @@ def quotient_sql(left: str, left_type: PgType, right: str, right_type: PgType) -
     above = f"CAST({left} AS DECIMAL({MOST_DIGITS},{digits(left_type)[1]}))"
     below = f"CAST({right} AS DECIMAL({MOST_DIGITS},{digits(right_type)[1]}))"
     return f"CAST(({above} / {below}) AS {result})"
+
+
+def known_quotient(left: Decimal, right: Decimal) -> Decimal:
+    """The quotient of two constants, of which the second is not zero, with PostgreSQL's digits."""
+    (weight, first), (other_weight, other_first) = _leading(left), _leading(right)
+    estimate = weight - other_weight - (0 if first > other_first else 1)
+    scale = max(QUOTIENT_SCALE - estimate * _GROUP, _scale(left), _scale(right), 0)
+    return _EXACT.quantize(_EXACT.divide(left, right), Decimal(1).scaleb(-scale))
+
+
+def _leading(number: Decimal) -> tuple[int, int]:
+    """The place of the first group of four digits, counted from the point, and the group."""
+    if not number:
+        return 0, 0
+    weight = number.adjusted() // _GROUP
+    return weight, int(abs(number).scaleb(-_GROUP * weight, _EXACT))
+
+
+def _scale(number: Decimal) -> int:
+    exponent = number.as_tuple().exponent
+    assert isinstance(exponent, int), "a numeric is finite"
+    return max(0, -exponent)
 
 
 def square_root_sql(value: str, result: PgType) -> str:

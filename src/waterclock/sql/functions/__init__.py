@@ -24,6 +24,7 @@ from waterclock.sql.functions import (
     arrays,
     comparisons,
     datetimes,
+    json_texts,
     jsons,
     numbers,
     patterns,
@@ -49,6 +50,7 @@ FUNCTIONS = _by_name(
         *numbers.FUNCTIONS,
         *datetimes.FUNCTIONS,
         *jsons.FUNCTIONS,
+        *json_texts.FUNCTIONS,
         *arrays.FUNCTIONS,
         *aggregates.FUNCTIONS,
         *windows.FUNCTIONS,
@@ -66,6 +68,7 @@ OPERATORS = _by_name(
         *patterns.OPERATORS,
         *arrays.OPERATORS,
         *jsons.OPERATORS,
+        *json_texts.OPERATORS,
     )
 )
 

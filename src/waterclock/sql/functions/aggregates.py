@@ -34,6 +34,7 @@ from waterclock.sql.dialect.types import (
     ANYARRAY,
     ANYELEMENT,
     BPCHAR,
+    JSON,
     MOST_DIGITS,
     bounded,
     digits,
@@ -248,6 +249,8 @@ FUNCTIONS: tuple[Function, ...] = (
     aggregate("string_agg", (TEXT, TEXT), TEXT, ORDERED, "All texts, with a separator between."),
     aggregate("jsonb_agg", (ANYELEMENT,), JSONB, ORDERED, "All values, as a JSON array."),
     aggregate("jsonb_object_agg", (ANY, ANY), JSONB, ORDERED, "An object of names and values."),
+    aggregate("json_agg", (ANYELEMENT,), JSON, ORDERED, "All values, as a JSON array."),
+    aggregate("json_object_agg", (ANY, ANY), JSON, ORDERED, "An object of names and values."),
     aggregate(
         *("percentile_cont", (FLOAT8,), FLOAT8, WITHIN),
         "The value at a fraction of the order, or between two: WITHIN GROUP (ORDER BY number).",

@@ -7,6 +7,7 @@ infinite, unless an operand is.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 
 from waterclock.model.pg_types import (
     FLOAT4,
@@ -20,9 +21,12 @@ from waterclock.model.pg_types import (
 )
 from waterclock.sql.dialect import numerics
 from waterclock.sql.dialect.faults import raised
-from waterclock.sql.dialect.types import spark_type
+from waterclock.sql.dialect.literals import decimal_literal
+from waterclock.sql.dialect.types import MOST_DIGITS, bounded, digits, spark_type
 from waterclock.sql.functions.registry import (
+    Argument,
     Function,
+    Invalid,
     Refused,
     ResultRule,
     SqlRule,
@@ -33,6 +37,7 @@ from waterclock.sql.functions.registry import (
 
 _INTS = (INT2, INT4, INT8)
 _WIDTH = {each.oid: place for place, each in enumerate(_INTS)}
+_MOST_POWER = 20
 _NAMES = {"+": "sum", "-": "difference", "*": "product", "/": "quotient"}
 
 
@@ -115,18 +120,66 @@ def _product(use: Use) -> str:
     return numerics.product_sql(left.sql, left.type, right.sql, right.type)
 
 
+def _known_quotient(arguments: tuple[Argument, ...]) -> Decimal | None:
+    """The quotient of constants; division by zero is left to the engine."""
+    left, right = (each.value for each in arguments)
+    if not isinstance(left, Decimal) or not isinstance(right, Decimal) or not right:
+        return None
+    found = numerics.known_quotient(left, right)
+    if len(found.as_tuple().digits) > MOST_DIGITS or -int(found.as_tuple().exponent) > MOST_DIGITS:
+        raise Invalid("22003", f"a quotient has more than {MOST_DIGITS} digits")
+    return found
+
+
+def _quotient_type(arguments: tuple[Argument, ...]) -> PgType:
+    found = _known_quotient(arguments)
+    if found is None:
+        return numerics.quotient_type(arguments[0].type, arguments[1].type)
+    scale = -int(found.as_tuple().exponent)
+    return bounded(max(len(found.as_tuple().digits), scale), scale)
+
+
 def _quotient(use: Use) -> str:
     left, right = use.arguments
+    found = _known_quotient(use.arguments)
+    if found is not None:
+        return f"CAST({decimal_literal(found)} AS {spark_type(use.result)})"
     return numerics.quotient_sql(left.sql, left.type, right.sql, right.type)
 
 
+def _exponent(exponent: Argument) -> int:
+    """A constant exponent that only multiplies; `Refused` if it is another one."""
+    number = exponent.value
+    if not isinstance(number, Decimal) or number != int(number) or not 0 <= number <= _MOST_POWER:
+        raise Refused(
+            f"a power of numeric numbers but by a constant from 0 to {_MOST_POWER}",
+            "Cast one of them to double precision.",
+        )
+    return int(number)
+
+
+def power_type(arguments: tuple[Argument, ...]) -> PgType:
+    base, exponent = arguments
+    _exponent(exponent)
+    return bounded(MOST_DIGITS, max(numerics.QUOTIENT_SCALE, digits(base.type)[1]))
+
+
 def numeric_power(use: Use) -> str:
-    del use
-    raise Refused(
-        "a power of numeric numbers", "Cast one of them to double precision, or multiply."
-    )
+    """The base times itself, each time with all its digits, and rounded at the end."""
+    base, exponent = use.arguments
+    times, scale = _exponent(exponent), digits(base.type)[1]
+    kind = spark_type(use.result)
+    if times * scale > MOST_DIGITS:
+        raise Refused("a power of numeric numbers of so many digits", "Cast to fewer digits.")
+    if times == 0:
+        return f"(CASE WHEN {base.sql} IS NOT NULL THEN CAST(1 AS {kind}) END)"
+    product = "v"
+    for count in range(2, times + 1):
+        product = f"CAST({product} * v AS DECIMAL({MOST_DIGITS},{count * scale}))"
+    return f"ELEMENT_AT(TRANSFORM(ARRAY({base.sql}), v -> CAST({product} AS {kind})), 1)"
 
 
+POWER_DOC = f"A power, of a constant exponent from 0 to {_MOST_POWER}."
 _FOR_POWERS = "2201F"
 POWER = (
     "(CASE WHEN {0} = 0 AND {1} < 0 THEN "
@@ -150,9 +203,9 @@ _NUMERICS = (
     scalar("+", _TWO, _of_two(numerics.sum_type), _sum("+"), "The sum."),
     scalar("-", _TWO, _of_two(numerics.sum_type), _sum("-"), "The difference."),
     scalar("*", _TWO, _of_two(numerics.product_type), _product, "The product."),
-    scalar("/", _TWO, _of_two(numerics.quotient_type), _quotient, "The quotient."),
+    scalar("/", _TWO, _quotient_type, _quotient, "The quotient."),
     scalar("%", _TWO, _of_two(numerics.remainder_type), _sum("%"), "The remainder."),
-    scalar("^", _TWO, NUMERIC, numeric_power, "Not supported: a power of numerics."),
+    scalar("^", _TWO, power_type, numeric_power, POWER_DOC),
 )
 
 

@@ -1,8 +1,7 @@
-"""Functions and operators of JSON.
+"""Functions and operators of `jsonb`.
 
-A `jsonb` value is held as its text in PostgreSQL's normal form (`dialect.jsons`), and so is what is
-computed from one. A `json` value is whatever text it was given as, and PostgreSQL keeps that text;
-here it must be cast to `jsonb` for anything to be done with it.
+A value is held as its text in PostgreSQL's normal form (`dialect.jsons`), and so is what is
+computed from one. Those of `json`, which keeps the text it was given as, are in `json_texts`.
 """
 
 from __future__ import annotations
@@ -15,21 +14,23 @@ from waterclock.sql.dialect.texts import text_of
 from waterclock.sql.dialect.types import (
     ANY,
     ANYELEMENT,
-    JSON,
     TEXT_ARRAY,
     element_type,
     is_array,
     name_of,
 )
-from waterclock.sql.functions.registry import Argument, Function, Refused, SqlRule, Use, scalar
+from waterclock.sql.functions.registry import (
+    Argument,
+    Function,
+    Invalid,
+    Refused,
+    SqlRule,
+    Use,
+    scalar,
+)
 
 _WRONG = "22023"
 _SCALAR = raised(_WRONG, "cannot delete from scalar")
-
-
-def _of_jsonb(use: Use) -> None:
-    if name_of(use.arguments[0].type) == "json":
-        raise Refused("an operator or function of json", "Use jsonb.")
 
 
 def name_token(argument: Argument) -> str:
@@ -41,7 +42,6 @@ def name_token(argument: Argument) -> str:
 
 def _taken(*, as_text: bool) -> SqlRule:
     def written(use: Use) -> str:
-        _of_jsonb(use)
         value, step = use.arguments
         if name_of(step.type) == "int4":
             found = js.element(value.sql, step.sql)
@@ -54,7 +54,6 @@ def _taken(*, as_text: bool) -> SqlRule:
 
 def _deep(*, as_text: bool) -> SqlRule:
     def written(use: Use) -> str:
-        _of_jsonb(use)
         value, path = (each.sql for each in use.arguments)
         found = js.at_path(value, path)
         return js.let({"v": found}, "j", js.text_of_json("j.v")) if as_text else found
@@ -200,13 +199,13 @@ def _less_path(use: Use) -> str:
 
 # --- Making ---------------------------------------------------------------------------------------
 
-_KINDS = (
+JSON_KINDS = (
     "(CASE WHEN {0} IS NULL THEN NULL WHEN LEFT({0}, 1) = '{{' THEN 'object'"
     " WHEN LEFT({0}, 1) = '[' THEN 'array' WHEN LEFT({0}, 1) = '\"' THEN 'string'"
     " WHEN {0} IN ('true', 'false') THEN 'boolean' WHEN {0} = 'null' THEN 'null'"
     " ELSE 'number' END)"
 )
-_AS_NUMBERS = frozenset({"int2", "int4", "int8", "numeric", "oid", "uint8", "mz_timestamp"})
+AS_NUMBERS = frozenset({"int2", "int4", "int8", "numeric", "oid", "uint8", "mz_timestamp"})
 
 
 def json_of(value: str, declared: PgType, zone: str) -> str:
@@ -219,7 +218,7 @@ def json_of(value: str, declared: PgType, zone: str) -> str:
         raise Refused("a json value in another one", "Use jsonb.")
     if name == "jsonb":
         return value
-    if name in _AS_NUMBERS or name == "bool":
+    if name in AS_NUMBERS or name == "bool":
         return text_of(value, declared, zone)
     if name in ("float4", "float8"):
         raise Refused("a floating-point number as JSON", "Cast it to numeric.")
@@ -251,22 +250,26 @@ def json_or_null(argument: Argument, use: Use) -> str:
 
 def _built_array(use: Use) -> str:
     items = ", ".join(json_or_null(each, use) for each in use.arguments)
-    return js.array_of(f"ARRAY({items})")
+    return js.array_of(f"ARRAY({items})") if items else "'[]'"
+
+
+def pairs_of(use: Use) -> list[tuple[Argument, Argument]]:
+    """Names and values, which come in turn."""
+    if len(use.arguments) % 2:
+        raise Invalid(_WRONG, "argument list must have even number of elements")
+    return list(zip(use.arguments[::2], use.arguments[1::2], strict=True))
 
 
 def _built_object(use: Use) -> str:
-    if len(use.arguments) % 2:
-        raise Refused("a JSON object of an odd number of arguments")
     pairs = ", ".join(
-        f"NAMED_STRUCT('k', {_name(key, place, use)}, 'v', {json_or_null(value, use)})"
-        for place, (key, value) in enumerate(
-            zip(use.arguments[::2], use.arguments[1::2], strict=True)
-        )
+        f"NAMED_STRUCT('k', {name_in_json(key, place, use)}, 'v', {json_or_null(value, use)})"
+        for place, (key, value) in enumerate(pairs_of(use))
     )
-    return js.object_of(f"ARRAY({pairs})")
+    return js.object_of(f"ARRAY({pairs})") if pairs else "'{}'"
 
 
-def _name(argument: Argument, place: int, use: Use) -> str:
+def name_in_json(argument: Argument, place: int, use: Use) -> str:
+    """An argument as the name of a member, as text."""
     if is_array(argument.type) or name_of(argument.type) in ("json", "jsonb"):
         raise Refused("a JSON object with a name that is no scalar")
     missing = raised(_WRONG, f"argument {2 * place + 1}: key must not be null")
@@ -274,7 +277,6 @@ def _name(argument: Argument, place: int, use: Use) -> str:
 
 
 def _array_length(use: Use) -> str:
-    _of_jsonb(use)
     [value] = (each.sql for each in use.arguments)
     of_object = raised(_WRONG, "cannot get array length of a non-array")
     of_scalar = raised(_WRONG, "cannot get array length of a scalar")
@@ -286,8 +288,7 @@ def _array_length(use: Use) -> str:
 
 
 def _typeof(use: Use) -> str:
-    _of_jsonb(use)
-    return _KINDS.format(use.arguments[0].sql)
+    return JSON_KINDS.format(use.arguments[0].sql)
 
 
 def _stripped(use: Use) -> str:
@@ -297,22 +298,12 @@ def _stripped(use: Use) -> str:
 
 _PAIR = (JSONB, JSONB)
 OPERATORS: tuple[Function, ...] = (
-    *(
-        entry
-        for kind, end in ((JSONB, ""), (JSON, " Not supported: use jsonb."))
-        for entry in (
-            scalar("->", (kind, TEXT), kind, _taken(as_text=False), f"A member.{end}"),
-            scalar("->", (kind, INT4), kind, _taken(as_text=False), f"An element, from 0.{end}"),
-            scalar("->>", (kind, TEXT), TEXT, _taken(as_text=True), f"A member, as text.{end}"),
-            scalar("->>", (kind, INT4), TEXT, _taken(as_text=True), f"An element, as text.{end}"),
-            scalar(
-                "#>", (kind, TEXT_ARRAY), kind, _deep(as_text=False), f"What is at a path.{end}"
-            ),
-            scalar(
-                "#>>", (kind, TEXT_ARRAY), TEXT, _deep(as_text=True), f"The same, as text.{end}"
-            ),
-        )
-    ),
+    scalar("->", (JSONB, TEXT), JSONB, _taken(as_text=False), "A member."),
+    scalar("->", (JSONB, INT4), JSONB, _taken(as_text=False), "An element, from 0."),
+    scalar("->>", (JSONB, TEXT), TEXT, _taken(as_text=True), "A member, as text."),
+    scalar("->>", (JSONB, INT4), TEXT, _taken(as_text=True), "An element, as text."),
+    scalar("#>", (JSONB, TEXT_ARRAY), JSONB, _deep(as_text=False), "What is at a path."),
+    scalar("#>>", (JSONB, TEXT_ARRAY), TEXT, _deep(as_text=True), "The same, as text."),
     scalar("@>", _PAIR, BOOL, _contains(flipped=False), "Whether it contains a constant."),
     scalar("<@", _PAIR, BOOL, _contains(flipped=True), "Whether a constant contains it."),
     scalar("?", (JSONB, TEXT), BOOL, _has, "Whether it has a member, or string, of that name."),
@@ -330,9 +321,7 @@ OPERATORS: tuple[Function, ...] = (
 )
 FUNCTIONS: tuple[Function, ...] = (
     scalar("jsonb_typeof", (JSONB,), TEXT, _typeof, "What kind of JSON it is."),
-    scalar("json_typeof", (JSON,), TEXT, _typeof, "Not supported: use jsonb."),
     scalar("jsonb_array_length", (JSONB,), INT4, _array_length, "How many elements."),
-    scalar("json_array_length", (JSON,), INT4, _array_length, "Not supported: use jsonb."),
     scalar("jsonb_strip_nulls", (JSONB,), JSONB, _stripped, "Without members that are null."),
     scalar("jsonb_set", (JSONB, TEXT_ARRAY, JSONB), JSONB, _set, "With a value at a path."),
     scalar(
@@ -340,6 +329,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "With a value at a path; whether to add it is a constant.",
     ),
     scalar("to_jsonb", (ANYELEMENT,), JSONB, _to_json, "A value as JSON."),
+    scalar("jsonb_build_array", (), JSONB, _built_array, "An empty array.", never_null=True),
+    scalar("jsonb_build_object", (), JSONB, _built_object, "An empty object.", never_null=True),
     scalar(
         *("jsonb_build_array", (ANY,), JSONB, _built_array, "An array of the arguments."),
         is_variadic=True,

@@ -45,15 +45,15 @@ class Format:
         return places.index("0") if "0" in places else None
 
 
-def parsed(text: str) -> Format:
+def parsed(text: str, function: str = "to_char()") -> Format:
     """The format; `Refused` if something in it is not known."""
     found = _FORMAT.fullmatch(text.replace("fm", "FM"))
     has_digits = found is not None and (found["whole"].strip(",G") or found["fraction"])
     if found is None or not has_digits or (found["sign"] and found["after_sign"]):
-        raise Refused(f'the format "{text}" of to_char() for numbers')
+        raise Refused(f'the format "{text}" of {function} for numbers')
     whole = found["whole"].replace("G", ",")
     if not whole.strip(","):
-        raise Refused(f'the format "{text}" of to_char() without a digit before the point')
+        raise Refused(f'the format "{text}" of {function} without a digit before the point')
     sign = "S" if found["sign"] else {"S": "s", "MI": "m", None: ""}[found["after_sign"]]
     return Format(
         whole,

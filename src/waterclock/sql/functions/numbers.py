@@ -20,11 +20,14 @@ from waterclock.sql.dialect.types import MOST_DIGITS, bounded, digits, spark_typ
 from waterclock.sql.functions.arithmetic import (
     OPERATORS,
     POWER,
+    POWER_DOC,
     SQUARE_ROOT,
     numeric_power,
+    power_type,
     scaled_float,
 )
 from waterclock.sql.functions.number_formats import number_format
+from waterclock.sql.functions.number_reading import number_reading, read_type
 from waterclock.sql.functions.registry import (
     Argument,
     Function,
@@ -236,6 +239,8 @@ FUNCTIONS: tuple[Function, ...] = (
     scalar("sqrt", (NUMERIC,), _root_type, _root, "The square root, with 16 digits."),
     scalar("ln", (FLOAT8,), FLOAT8, _positive("LN"), "The natural logarithm."),
     scalar("ln", (NUMERIC,), NUMERIC, _refused("ln() of a numeric"), "Not supported."),
+    scalar("exp", (NUMERIC,), NUMERIC, _refused("exp() of a numeric"), "Not supported."),
+    scalar("log", (NUMERIC, NUMERIC), NUMERIC, _refused("log() of numerics"), "Not supported."),
     scalar("log", (FLOAT8,), FLOAT8, _positive("LOG10"), "The logarithm to base 10."),
     scalar("log", (NUMERIC,), NUMERIC, _refused("log() of a numeric"), "Not supported."),
     scalar("log10", (FLOAT8,), FLOAT8, _positive("LOG10"), "The logarithm to base 10."),
@@ -245,7 +250,7 @@ FUNCTIONS: tuple[Function, ...] = (
         for name in ("power", "pow")
         for entry in (
             scalar(name, (FLOAT8, FLOAT8), FLOAT8, POWER, "A power."),
-            scalar(name, (NUMERIC, NUMERIC), NUMERIC, numeric_power, "Not supported."),
+            scalar(name, (NUMERIC, NUMERIC), power_type, numeric_power, POWER_DOC),
         )
     ),
     scalar("atan2", (FLOAT8, FLOAT8), FLOAT8, _ANGLE, "The angle of a point."),
@@ -255,6 +260,7 @@ FUNCTIONS: tuple[Function, ...] = (
         scalar("to_char", (kind, TEXT), TEXT, number_format, "As text, in a format.")
         for kind in (INT4, INT8, NUMERIC)
     ),
+    scalar("to_number", (TEXT, TEXT), read_type, number_reading, "A number written in a format."),
     *_floats(),
     *_bounded_floats(),
     scalar("exp", (FLOAT8,), FLOAT8, _EXPONENTIAL, "The exponential."),

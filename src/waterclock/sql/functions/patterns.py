@@ -8,6 +8,7 @@ prefers the longest alternative, Java the first.
 from __future__ import annotations
 
 from waterclock.model.pg_types import BOOL, INT4, TEXT
+from waterclock.sql.dialect.jsons import let
 from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.types import TEXT_ARRAY
 from waterclock.sql.functions.regexes import (
@@ -95,6 +96,26 @@ def _match(use: Use) -> str:
     return f"(CASE WHEN {value.sql} RLIKE {text} THEN ARRAY({groups}) END)"
 
 
+def matches(use: Use) -> str:
+    """What the groups of each match hold, as an array of arrays; without the flag g, of one."""
+    value, pattern, *flags = use.arguments
+    regex = _constant(pattern, *flags)
+    regex.require_unambiguous()
+    regex.require_groups_that_match()
+    text = quoted(regex.text)
+    numbers = range(1, regex.groups + 1) if regex.groups else (0,)
+    if not regex.is_global:
+        groups = ", ".join(f"REGEXP_EXTRACT({value.sql}, {text}, {number})" for number in numbers)
+        one = f"ARRAY(ARRAY({groups}))"
+        return (
+            f"(CASE WHEN {value.sql} RLIKE {text} THEN {one} ELSE CAST(ARRAY() AS {_ARRAYS}) END)"
+        )
+    regex.require_characters()
+    found = {f"g{n}": f"REGEXP_EXTRACT_ALL({value.sql}, {text}, {n})" for n in numbers}
+    groups = ", ".join(f"GET(m.g{n}, i)" for n in numbers)
+    return let(found, "m", f"TRANSFORM(m.g{numbers[0]}, (x, i) -> ARRAY({groups}))")
+
+
 def _substring(use: Use) -> str:
     value, pattern = use.arguments
     regex = _constant(pattern)
@@ -121,6 +142,7 @@ def split(use: Use) -> str:
     return f"SPLIT({value.sql}, {quoted(regex.text)}, -1)"
 
 
+_ARRAYS = "ARRAY<ARRAY<STRING>>"
 _TWO, _THREE, _FOUR = (TEXT,) * 2, (TEXT,) * 3, (TEXT,) * 4
 _LIKES = {"~~": "LIKE", "~~*": "ILIKE"}
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from waterclock.model.pg_types import (
     INT4,
     INT8,
     INTERVAL,
-    JSONB,
     NUMERIC,
     TEXT,
     TIMESTAMP,
@@ -16,16 +13,16 @@ from waterclock.model.pg_types import (
     PgType,
 )
 from waterclock.sql.dialect import datetimes as dt
-from waterclock.sql.dialect import jsons as js
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.types import (
     ANYARRAY,
     ANYELEMENT,
-    RECORD,
+    TEXT_ARRAY,
     common_numeric,
     spark_type,
 )
 from waterclock.sql.functions import arrays, patterns
+from waterclock.sql.functions.json_rows import JSON_ROWS
 from waterclock.sql.functions.registry import Argument, Function, Refused, SqlRule, Use, rows
 
 _ZERO_STEP = raised("22023", "step size cannot equal zero")
@@ -100,49 +97,6 @@ def _later(moment: str, span: dt.Span, use: Use, *, zoned: bool) -> str:
     return dt.plus_interval(moment, span)
 
 
-def _refusing(value: str, name: str, wanted: str, result: str) -> str:
-    """The rows of a JSON value of one kind; other kinds are errors, as in PostgreSQL."""
-    kinds = {"array": js.is_array, "object": js.is_object, "scalar": js.is_scalar}
-    del kinds[wanted]
-    told = {"array": "an array", "object": "an object", "scalar": "a scalar"}
-    if name.startswith("jsonb_array"):
-        texts = {
-            "object": "cannot extract elements from an object",
-            "scalar": "cannot extract elements from a scalar",
-        }
-    else:
-        texts = {kind: f"cannot call {name} on {told[kind]}" for kind in kinds}
-    cases = " ".join(
-        f"WHEN {test(value)} THEN {raised('22023', texts[kind])}" for kind, test in kinds.items()
-    )
-    return f"(CASE {cases} ELSE {result} END)"
-
-
-def _json_rows(name: str, wanted: str, template: Callable[[str], str]) -> SqlRule:
-    def written(use: Use) -> str:
-        [value] = (each.sql for each in use.arguments)
-        return _refusing(value, name, wanted, template(value))
-
-    return written
-
-
-def _as_texts(value: str) -> str:
-    return f"TRANSFORM({js.pieces(value)}, e -> {js.text_of_json('e')})"
-
-
-def _keys(value: str) -> str:
-    return f"TRANSFORM({js.members(value)}, e -> e.k)"
-
-
-def _each_as_text(value: str) -> str:
-    each = f"NAMED_STRUCT('key', e.k, 'value', {js.text_of_json('e.v')})"
-    return f"TRANSFORM({js.members(value)}, e -> {each})"
-
-
-def _each(value: str) -> str:
-    return f"TRANSFORM({js.members(value)}, e -> NAMED_STRUCT('key', e.k, 'value', e.v))"
-
-
 def _of_integers(kind: PgType) -> list[Function]:
     doc = "The numbers from one to another."
     return [
@@ -157,6 +111,7 @@ def _of_times(kind: PgType) -> Function:
 
 
 _split_regex: SqlRule = patterns.split
+_all_matches: SqlRule = patterns.matches
 _split_text: SqlRule = arrays.split
 FUNCTIONS: tuple[Function, ...] = (
     *_of_integers(INT4),
@@ -176,31 +131,9 @@ FUNCTIONS: tuple[Function, ...] = (
     rows("unnest", (ANYARRAY,), ANYELEMENT, "{0}", "The elements of an array."),
     rows("regexp_split_to_table", (TEXT, TEXT), TEXT, _split_regex, "The pieces between matches."),
     rows("string_to_table", (TEXT, TEXT), TEXT, _split_text, "The pieces between separators."),
-    rows(
-        *("jsonb_object_keys", (JSONB,), TEXT, _json_rows("jsonb_object_keys", "object", _keys)),
-        "The names of the members of an object.",
+    *(
+        rows("regexp_matches", (TEXT,) * count, TEXT_ARRAY, _all_matches, "The groups of matches.")
+        for count in (2, 3)
     ),
-    rows(
-        *("jsonb_array_elements", (JSONB,), JSONB),
-        _json_rows("jsonb_array_elements", "array", js.pieces),
-        "The elements of an array.",
-        columns=(("value", JSONB),),
-    ),
-    rows(
-        *("jsonb_array_elements_text", (JSONB,), TEXT),
-        _json_rows("jsonb_array_elements_text", "array", _as_texts),
-        "The elements of an array, as text.",
-        columns=(("value", TEXT),),
-    ),
-    rows(
-        *("jsonb_each", (JSONB,), RECORD, _json_rows("jsonb_each", "object", _each)),
-        "The members of an object.",
-        columns=(("key", TEXT), ("value", JSONB)),
-    ),
-    rows(
-        *("jsonb_each_text", (JSONB,), RECORD),
-        _json_rows("jsonb_each_text", "object", _each_as_text),
-        "The members of an object, as text.",
-        columns=(("key", TEXT), ("value", TEXT)),
-    ),
+    *JSON_ROWS,
 )

@@ -9,6 +9,7 @@ from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.texts import output_of, text_of
 from waterclock.sql.dialect.types import ANY, ANYNONARRAY
+from waterclock.sql.functions.encodings import ENCODINGS
 from waterclock.sql.functions.registry import (
     Argument,
     Function,
@@ -158,28 +159,6 @@ def _split_part(use: Use) -> str:
     )
 
 
-def _encoded(use: Use) -> str:
-    data, form = use.arguments
-    if form.text is None or form.text.lower() != "hex":
-        raise Refused("encode() in another form than hex")
-    return f"LOWER(HEX({data.sql}))"
-
-
-def _decoded(use: Use) -> str:
-    data, form = use.arguments
-    if form.text is None or form.text.lower() != "hex":
-        raise Refused("decode() of another form than hex")
-    plain = f"REGEXP_REPLACE({data.sql}, {quoted(chr(92) + 's')}, '')"
-    odd = raised("22023", "invalid hexadecimal data: odd number of digits")
-    wrong = raised("22023", "invalid hexadecimal digit")
-    bytes_and_blanks = quoted(r"^([0-9a-fA-F]{2}|[ \n\t\r])*\z")
-    return (
-        f"(CASE WHEN {data.sql} RLIKE {bytes_and_blanks} THEN UNHEX({plain})"
-        f" WHEN {plain} RLIKE '^[0-9a-fA-F]*$' THEN {odd}"
-        f" WHEN {plain} IS NOT NULL THEN {wrong} END)"
-    )
-
-
 def _trimmed(side: str) -> tuple[str, str]:
     return f"TRIM({side} FROM {{0}})", f"TRIM({side} {{1}} FROM {{0}})"
 
@@ -271,8 +250,7 @@ FUNCTIONS: tuple[Function, ...] = (
     scalar("sha256", (BYTEA,), BYTEA, "UNHEX(SHA2({0}, 256))", "The SHA-256 hash."),
     scalar("to_hex", (INT4,), TEXT, _of_hex(8), "In hexadecimal."),
     scalar("to_hex", (INT8,), TEXT, _of_hex(16), "In hexadecimal."),
-    scalar("encode", (BYTEA, TEXT), TEXT, _encoded, "Bytes as text, in the form hex."),
-    scalar("decode", (TEXT, TEXT), BYTEA, _decoded, "Bytes from text, in the form hex."),
+    *ENCODINGS,
     scalar(
         *("overlay", (TEXT, TEXT, INT4), TEXT, _overlaid("CHAR_LENGTH({1})")),
         "A part replaced by another text.",

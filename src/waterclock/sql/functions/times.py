@@ -16,7 +16,7 @@ from waterclock.sql.dialect.faults import raised
 from waterclock.sql.functions.registry import Function, SqlRule, Use, scalar
 
 
-def _shifted(sign: str, *, flipped: bool = False) -> SqlRule:
+def shifted(sign: str, *, flipped: bool = False) -> SqlRule:
     """A date or timestamp with an interval added or subtracted."""
 
     def written(use: Use) -> str:
@@ -51,7 +51,9 @@ def _between(zoned: bool) -> SqlRule:
     return written
 
 
-def _time_shifted(sign: str, *, flipped: bool = False) -> SqlRule:
+def time_shifted(sign: str, *, flipped: bool = False) -> SqlRule:
+    """A time of day with an interval added or subtracted, around midnight."""
+
     def written(use: Use) -> str:
         time, span = reversed(use.arguments) if flipped else use.arguments
         micros = f"{dt.time_micros(time.sql)} + ({sign}{span.sql}.micros)"
@@ -142,9 +144,9 @@ def _shifts() -> list[Function]:
     for moment in (DATE, TIMESTAMP, TIMESTAMPTZ):
         result = TIMESTAMP if moment == DATE else moment
         found += [
-            scalar("+", (moment, INTERVAL), result, _shifted(""), "So much later."),
-            scalar("+", (INTERVAL, moment), result, _shifted("", flipped=True), "So much later."),
-            scalar("-", (moment, INTERVAL), result, _shifted("-"), "So much earlier."),
+            scalar("+", (moment, INTERVAL), result, shifted(""), "So much later."),
+            scalar("+", (INTERVAL, moment), result, shifted("", flipped=True), "So much later."),
+            scalar("-", (moment, INTERVAL), result, shifted("-"), "So much earlier."),
         ]
     return found
 
@@ -168,9 +170,9 @@ OPERATORS: tuple[Function, ...] = (
     ),
     scalar("-", (TIMESTAMP, TIMESTAMP), INTERVAL, _between(False), "Days and time between."),
     scalar("-", (TIMESTAMPTZ, TIMESTAMPTZ), INTERVAL, _between(True), "Days and time between."),
-    scalar("+", (TIME, INTERVAL), TIME, _time_shifted(""), "Later, around midnight."),
-    scalar("+", (INTERVAL, TIME), TIME, _time_shifted("", flipped=True), "Later, around midnight."),
-    scalar("-", (TIME, INTERVAL), TIME, _time_shifted("-"), "Earlier, around midnight."),
+    scalar("+", (TIME, INTERVAL), TIME, time_shifted(""), "Later, around midnight."),
+    scalar("+", (INTERVAL, TIME), TIME, time_shifted("", flipped=True), "Later, around midnight."),
+    scalar("-", (TIME, INTERVAL), TIME, time_shifted("-"), "Earlier, around midnight."),
     scalar("-", (TIME, TIME), INTERVAL, _times_between, "The time between."),
     scalar("+", (INTERVAL, INTERVAL), INTERVAL, _by_field("+"), "Both together."),
     scalar("-", (INTERVAL, INTERVAL), INTERVAL, _by_field("-"), "The one without the other."),

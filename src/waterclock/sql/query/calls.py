@@ -6,6 +6,7 @@ one thing has to be understood afterwards.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
@@ -158,18 +159,7 @@ class Calls:
             condition = self._expressions.expression()
             stream.expect_mark(")")
         over = self._over()
-        return Call(
-            call.name,
-            call.arguments,
-            at,
-            call.is_star,
-            call.is_distinct,
-            call.is_variadic,
-            call.order,
-            within,
-            condition,
-            over,
-        )
+        return replace(call, within=within, filter=condition, over=over)
 
     def _arguments(self, name: tuple[str, ...], at: int) -> Call:
         stream = self._stream
@@ -182,10 +172,11 @@ class Calls:
         if not is_distinct:
             stream.accept("all")
         arguments: list[Expression] = []
+        names: list[str] = []
         is_variadic = False
         while True:
             is_variadic = stream.accept("variadic")
-            self._refuse_named()
+            self._named(names)
             arguments.append(self._expressions.expression())
             if is_variadic or not stream.accept_mark(","):
                 break
@@ -198,12 +189,22 @@ class Calls:
             is_distinct=is_distinct,
             is_variadic=is_variadic,
             order=order,
+            names=tuple(names),
         )
 
-    def _refuse_named(self) -> None:
+    def _named(self, names: list[str]) -> None:
+        """Take the name of the argument that follows, if it is given by name."""
         following = self._stream.peek()
         if following.kind is Kind.OPERATOR and following.value in ("=>", ":="):
-            raise FeatureNotSupported.of("a named argument", self._stream.token.position)
+            name = self._stream.label()
+            self._stream.advance()
+            if name.name in names:
+                message = f'argument name "{name.name}" used more than once'
+                raise SyntaxFault(message, name.position)
+            names.append(name.name)
+        elif names:
+            message = "positional argument cannot follow named argument"
+            raise SyntaxFault(message, self._stream.token.position)
 
     def _within(self, call: Call) -> tuple[SortItem, ...] | None:
         if not self._stream.accept("within"):

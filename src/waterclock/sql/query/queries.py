@@ -11,7 +11,8 @@ from collections.abc import Callable
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
 from waterclock.sql.keywords import words
 from waterclock.sql.lexer import lex
-from waterclock.sql.query.expressions import QUERY_WORDS, Expressions
+from waterclock.sql.query.expressions import Expressions
+from waterclock.sql.query.operands import QUERY_WORDS
 from waterclock.sql.query.sources import Sources
 from waterclock.sql.query.tree import (
     Body,

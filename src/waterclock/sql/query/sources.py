@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from waterclock.sql.errors import FeatureNotSupported
-from waterclock.sql.query.expressions import QUERY_WORDS, Expressions
+from waterclock.sql.query.expressions import Expressions
+from waterclock.sql.query.operands import QUERY_WORDS
 from waterclock.sql.query.tree import (
     Alias,
     Derived,

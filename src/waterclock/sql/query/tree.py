@@ -247,6 +247,7 @@ class Call:
     Syntax that PostgreSQL itself turns into calls is one here too: `a AT TIME ZONE b` is
     `timezone(b, a)`, `EXTRACT(f FROM a)` is `extract('f', a)`, `TRIM(LEADING a FROM b)` is
     `ltrim(b, a)`. `is_word` tells that it was written without brackets, such as `current_date`.
+    `names` has the names of arguments that are given by name; they come last.
     """
 
     name: tuple[str, ...]
@@ -260,6 +261,7 @@ class Call:
     filter: Expression | None = None
     over: Window | WindowName | None = None
     is_word: bool = False
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,9 +65,13 @@ VALUES: dict[str, tuple[Value, ...]] = {
         *("foo123bar", "2024-02-29", "a b  c", "ΑΣ", "xXx", "%_%", "{1,2}", "end\n", "ÀÉ ñ_1"),
         *(" 42 ", "1e3", "NaN", "yes", "+5", "2147483648", ".5", "5.", "infinity", "10:20", "0x1F"),
         *("1e400", "-0", "32768", "2024-13-01", "2024-01-01 10:00:00+02", "off", "--5", "1 2"),
-        *("1999-12-31 23:59:59", "0001-01-01"),
+        *("1999-12-31 23:59:59", "0001-01-01", "YWJj", "YQ==", "YQ=", "a\\134\\\\\\303\\251"),
+        *("1,234,567", "99-", "12.3", "12.34", "-9,999"),
     ),
-    "bytea": (None, "\\x", "\\x00ff10", "\\x61", "\\x7a7a7a", "\\xc3a9"),
+    "bytea": (
+        *(None, "\\x", "\\x00ff10", "\\x61", "\\x7a7a7a", "\\xc3a9", "\\x5c410a7f80"),
+        *("\\x" + "61" * 56, "\\x" + "62" * 57, "\\x" + "00fe" * 60),
+    ),
     "uuid": (
         *(None, "00000000-0000-0000-0000-000000000000", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
         "ffffffff-ffff-ffff-ffff-ffffffffffff",
@@ -102,7 +106,11 @@ VALUES: dict[str, tuple[Value, ...]] = {
 }
 VALUES["name"] = VALUES["varchar"] = VALUES["bpchar"] = VALUES["text"][:12]
 VALUES["char"] = (None, "a", "b")
-VALUES["json"] = VALUES["jsonb"]
+VALUES["json"] = (
+    *VALUES["jsonb"],
+    *('{"a":1,"b":[ 1,2 ,3 ],"a" : {"k" :null}}', ' [1 , {"a" : [ 1,"x, y" ] }, null ]\n', " 1.0 "),
+    *('{"\\u0061": "\\u00e9\\n", "b":  {"k": "{[,:]}"}}', "[\n]", '{"a" : " \\" "}', " null"),
+)
 VALUES["timestamptz"] = tuple(
     v if v is None or "inf" in v else v.removesuffix(" BC") + "+00" + (" BC" if "BC" in v else "")
     for v in VALUES["timestamp"]

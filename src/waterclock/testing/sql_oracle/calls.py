@@ -88,7 +88,7 @@ CONSTANTS: dict[str, dict[int, tuple[str, ...]]] = {
     "date_trunc": {0: tuple(f"'{each}'" for each in _UNITS), 2: ("'America/New_York'",)},
     "timezone": {0: tuple(f"'{each}'" for each in _ZONES)},
     "encode": {1: ("'hex'", "'base64'", "'escape'")},
-    "decode": {1: ("'hex'", "'base64'")},
+    "decode": {1: ("'hex'", "'base64'", "'escape'")},
     "round": {1: ("0", "1", "-2", "5")},
     "trunc": {1: ("0", "1", "-2", "5")},
     "~": {1: tuple(f"'{each}'" for each in _REGEXES)},
@@ -97,6 +97,9 @@ CONSTANTS: dict[str, dict[int, tuple[str, ...]]] = {
     "regexp_replace": {2: ("'X'", "'<\\1>'", "''"), 3: ("'g'", "'i'", "'gi'")},
     "regexp_like": {2: ("'i'", "'n'")},
     "regexp_match": {2: ("'i'",)},
+    "regexp_matches": {2: ("'g'", "'i'", "'gi'")},
+    "make_timestamptz": {6: ("'UTC'", "'America/New_York'")},
+    "to_number": {1: ("'99'", "'S99.9'", "'99D99'", "'9,999,999'", "'99999MI'", "'09.9S'", "NULL")},
     "regexp_split_to_array": {2: ("'i'",)},
     "->": {1: ("'a'", "'b'", "'it''s'", "''", "0", "1", "-1", "7")},
     "#>": {1: _PATHS},
@@ -129,7 +132,7 @@ for _one, _same in {
     CONSTANTS[_one] = CONSTANTS[_same]
 for _one in (
     *("regexp_replace", "regexp_like", "regexp_match", "regexp_count", "regexp_split_to_array"),
-    *("substring", "regexp_split_to_table"),
+    *("substring", "regexp_split_to_table", "regexp_matches"),
 ):
     CONSTANTS.setdefault(_one, {})[1] = CONSTANTS["~"][1]
 _LIKE_FORMS = {
@@ -264,6 +267,8 @@ def _arguments(entry: Function, types: tuple[PgType, ...]) -> list[tuple[str, ..
         fixed = {}
     if entry.name == "to_char" and types[0].oid in _NUMBERS:
         fixed = {1: _NUMBER_FORMATS}
+    if entry.name in ("^", "power", "pow") and types[0].oid == NUMERIC.oid:
+        fixed = {1: ("0", "1", "2", "3", "5", "-1", "0.5")}
     return [
         _fitting(fixed[place], kind) if place in fixed else (f"a{place}",)
         for place, kind in enumerate(types)

@@ -6,7 +6,8 @@ also say that something is not supported (0A000), or that a number has more digi
 on the library that computes them in their last digit, on either side.
 
 A `numeric` of unknown scale is held with 18 digits behind the point and shown without zeros at its
-end, and a quotient has 16: such numbers are compared by value, as far as these digits go.
+end, and what is divided or a root has 16: such numbers are compared by value, as far as these
+digits go. All others must be the same to the letter.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 
 from waterclock.model.pg_types import FLOAT8, NUMERIC, PgType
+from waterclock.sql.dialect.types import is_unconstrained
 from waterclock.sql.functions.registry import Kind
 from waterclock.sql.types import parse_type_name
 from waterclock.testing.sql_oracle.arguments import Row, combined, pool
@@ -33,6 +35,13 @@ INEXACT = frozenset(
         *("cot", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh"),
     ]
 )
+DIVIDED = frozenset(
+    [
+        *("/", "avg", "sqrt", "stddev", "stddev_samp", "stddev_pop", "variance", "var_samp"),
+        *("var_pop",),
+    ]
+)
+"""What PostgreSQL gives a scale that depends on the numbers."""
 _NO_CAST = "42846"
 _NOT_SUPPORTED = ("0A000", "42883")
 
@@ -128,7 +137,7 @@ def _note_rows(
             ours = answer.tell(number)
         if _is_no_answer(call, ours, other, answer.type):
             tally.refused_rows += 1
-        elif not is_same(ours, other, answer.type, is_exact=call.entry.name not in INEXACT):
+        elif not is_same(ours, other, answer.type, call.entry.name):
             shown += 1
             if shown <= 4:
                 tally.differences.append(f"{call.sql} {row}: {ours!r}, not {other!r}")
@@ -153,8 +162,8 @@ def _is_no_answer(call: Call, ours: Outcome, theirs: Outcome, declared: PgType) 
     return ours == "!22003" and declared.oid == NUMERIC.oid
 
 
-def is_same(ours: Outcome, theirs: Outcome, declared: PgType, *, is_exact: bool = True) -> bool:
-    """Whether two outcomes of a call are the same."""
+def is_same(ours: Outcome, theirs: Outcome, declared: PgType, function: str = "/") -> bool:
+    """Whether two outcomes of a call of a function are the same; of any one, if none is named."""
     if ours == theirs:
         return True
     if ours is None or theirs is None:
@@ -164,8 +173,9 @@ def is_same(ours: Outcome, theirs: Outcome, declared: PgType, *, is_exact: bool 
     if theirs.startswith("!"):
         return False
     if declared.oid == NUMERIC.oid:
-        return _are_close(ours[1:], theirs[1:])
-    if not is_exact and declared.oid == FLOAT8.oid:
+        is_loose = is_unconstrained(declared) or function in DIVIDED
+        return is_loose and _are_close(ours[1:], theirs[1:])
+    if function in INEXACT and declared.oid == FLOAT8.oid:
         one, other = float(ours[1:]), float(theirs[1:])
         return math.isclose(one, other, rel_tol=4 * sys.float_info.epsilon)
     return False

@@ -81,6 +81,8 @@ class Engine:
         self._zone = zone_named(timezone)
         self._facts = session_facts(timezone)
         self._declared: dict[str, dict[str, str]] = {}
+        self._relations: KnownRelations | None = None
+        """What is declared, as the binder asks for it; made anew when something was declared."""
 
     def create(self, name: str, types: Sequence[str], rows: Sequence[Row]) -> None:
         """A relation of arguments, as `Oracle.create` makes it."""
@@ -96,13 +98,15 @@ class Engine:
         ]
         data = pa.Table.from_arrays(columns, names=["id", *types])
         self._declared[name] = {"id": "int", **types}
+        self._relations = None
         frame = self._spark.createDataFrame(data, from_arrow_schema(data.schema))
         frame.createOrReplaceTempView(f"u{[*self._declared].index(name) + 1}")
 
     def bind(self, query: str) -> BoundQuery | Refusal:
-        relations = KnownRelations(self._declared)
+        if self._relations is None:
+            self._relations = KnownRelations(self._declared)
         try:
-            return bind_query(query, 1, relations, facts=self._facts)
+            return bind_query(query, 1, self._relations, facts=self._facts)
         except WaterclockError as error:
             return Refusal(error.sqlstate, str(error))
 

@@ -93,9 +93,9 @@ def _shifted(call: Call) -> Call:
     text = call.sql
     for place in reversed(range(len(call.columns))):
         text = text.replace(f"a{place}", f"a{place + 1}")
-    if call.entry.name in ("array_agg", "string_agg", "jsonb_agg"):
+    if call.entry.name in ("array_agg", "string_agg", "jsonb_agg", "json_agg"):
         text = f"{text[:-1]} ORDER BY a1)"
-    elif call.entry.name == "jsonb_object_agg":
+    elif call.entry.name.endswith("_object_agg"):
         text = f"{text[:-1]} ORDER BY a1, a2)"
     return Call(call.label, text, call.entry, call.columns)
 
@@ -156,11 +156,11 @@ def _compare_rows(
         return
     for one, other in zip(sorted(ours, key=_key), sorted(theirs, key=_key), strict=True):
         for place, (mine, right) in enumerate(zip(one, other, strict=True)):
-            if _same(mine, right, types[place]):
+            call = query.calls[min(place, len(query.calls)) - 1]
+            if _same(mine, right, types[place], call.entry.name):
                 tally.values += 1
             else:
-                shown = query.calls[min(place, len(query.calls)) - 1].sql
-                tally.differences.append(f"{shown} {other[0]}: {mine!r}, not {right!r}")
+                tally.differences.append(f"{call.sql} {other[0]}: {mine!r}, not {right!r}")
 
 
 def _key(row: Row) -> list[tuple[bool, str]]:
@@ -168,7 +168,7 @@ def _key(row: Row) -> list[tuple[bool, str]]:
     return [(False, number.zfill(9)), *((v is None, v or "") for v in row[1:])]
 
 
-def _same(ours: Value, theirs: Value, declared: PgType) -> bool:
+def _same(ours: Value, theirs: Value, declared: PgType, function: str) -> bool:
     if ours == theirs:
         return True
     if ours is None or theirs is None:
@@ -176,4 +176,4 @@ def _same(ours: Value, theirs: Value, declared: PgType) -> bool:
     if declared.oid in (FLOAT4.oid, FLOAT8.oid):
         one, other = float(ours), float(theirs)
         return abs(one - other) <= 1e-9 * max(1.0, abs(other))
-    return is_same(f"={ours}", f"={theirs}", declared)
+    return is_same(f"={ours}", f"={theirs}", declared, function)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from waterclock.catalog.system.binding.agreement import may_compute
 from waterclock.catalog.system.binding.operators import no_operator
 from waterclock.catalog.system.binding.ports import Binder, Handlers
 from waterclock.catalog.system.binding.scope import Scope
 from waterclock.catalog.system.binding.typed import Statement, Typed, typed
-from waterclock.catalog.system.errors import UndefinedFunction
+from waterclock.catalog.system.errors import FeatureNotSupported, UndefinedFunction
 from waterclock.catalog.system.types import (
     DATE,
+    FLOAT4,
     FLOAT8,
     INT4,
     INT8,
     INTEGERS,
     INTERVAL,
-    NUMERIC,
     OID,
     REG_TYPES,
     TEXT,
@@ -86,6 +87,7 @@ class Arithmetic:
         left, right = self._binder.bind(node.this, scope), self._binder.bind(node.expression, scope)
         operator = _ARITHMETIC[type(node)]
         left, right = self._matched_numbers(operator, left, right, node)
+        self._check(operator, left.oid, right.oid, node)
         if {left.oid, right.oid} & {TIMESTAMPTZ, TIMESTAMP, DATE, INTERVAL}:
             return self._moments(operator, left, right)
         oid = self._result_of(left.oid, right.oid)
@@ -95,8 +97,17 @@ class Arithmetic:
             divisor = f"wc_divisor({right.sql})"
             return typed(f"CAST(({left.sql} // {divisor}) AS {self._types.held_as(oid)})", oid)
         text = f"({left.sql} {operator} {right.sql})"
-        held = self._types.held_as(oid)
-        return typed(text if oid == NUMERIC else f"CAST({text} AS {held})", oid)
+        if oid in (FLOAT4, FLOAT8):
+            text = _checked(text, operator, left.sql, right.sql)
+        return typed(f"CAST({text} AS {self._types.held_as(oid)})", oid)
+
+    def _check(self, operator: str, left: int, right: int, node: exp.Expr) -> None:
+        """Raise where it is not known that DuckDB computes what PostgreSQL does."""
+        if may_compute(operator, left, right):
+            return
+        shown = f"{self._types.shown(left)} {operator} {self._types.shown(right)}"
+        message = f"the operator {shown} over the system catalogs is not supported"
+        raise self._statement.fail(FeatureNotSupported, message, node)
 
     def _matched_numbers(
         self, operator: str, left: Typed, right: Typed, node: exp.Binary
@@ -131,9 +142,11 @@ class Arithmetic:
         left, right = self._matched_numbers(operator, left, right, node)
         if left.oid not in INTEGERS or right.oid not in INTEGERS:
             raise no_operator(self._statement, operator, left.oid, right.oid, node)
-        oid = (
-            left.oid if operator in ("<<", ">>") else max((left.oid, right.oid), key=INTEGERS.index)
-        )
+        if operator in ("<<", ">>"):
+            bits = 64 if left.oid == INT8 else 32
+            moved = f"wc_shifted({left.sql}, '{operator}', {right.sql}, {bits})"
+            return typed(f"CAST({moved} AS {self._types.held_as(left.oid)})", left.oid)
+        oid = max((left.oid, right.oid), key=INTEGERS.index)
         text = (
             f"xor({left.sql}, {right.sql})"
             if operator == "#"
@@ -151,3 +164,10 @@ class Arithmetic:
             message = f"operator does not exist: - {self._types.shown(value.oid)}"
             raise self._statement.fail(UndefinedFunction, message, node)
         return typed(f"(-{value.sql})", value.oid)
+
+
+def _checked(result: str, operator: str, left: str, right: str) -> str:
+    """A result of floats, unless it is infinite and they are not; nothing is divided by zero."""
+    zero = f"WHEN {right} = 0 THEN error('division by zero') " if operator in ("/", "%") else ""
+    endless = f"isinf({result}) AND isfinite({left}) AND isfinite({right})"
+    return f"CASE {zero}WHEN {endless} THEN error('value out of range') ELSE {result} END"

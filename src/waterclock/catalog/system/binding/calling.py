@@ -17,6 +17,7 @@ from waterclock.catalog.system.binding.functions import (
     ANY,
     ANYARRAY,
     ANYELEMENT,
+    REFUSED,
     SPECIAL_FORMS,
     Function,
     Functions,
@@ -25,13 +26,25 @@ from waterclock.catalog.system.binding.parsing import MARK
 from waterclock.catalog.system.binding.ports import Binder
 from waterclock.catalog.system.binding.scope import Scope, folded
 from waterclock.catalog.system.binding.typed import Statement, Typed, typed
-from waterclock.catalog.system.errors import SyntaxFault, UndefinedFunction, UndefinedSchema
+from waterclock.catalog.system.errors import (
+    FeatureNotSupported,
+    SyntaxFault,
+    UndefinedFunction,
+    UndefinedSchema,
+)
 from waterclock.catalog.system.types import (
     BOOL,
+    BYTEA,
+    FLOAT4,
+    FLOAT8,
+    INTERVAL,
     JSON,
     JSONB,
+    NUMERIC,
     REG_TYPES,
     TEXT,
+    TIMESTAMP,
+    TIMESTAMPTZ,
     VECTORS,
 )
 from waterclock.model.pg_types import PgType
@@ -82,6 +95,10 @@ class Calling:
         if call.name in SPECIAL_FORMS and not self._functions.named(call.name):
             return self._special(call, bound, scope), False
         function = self._chosen(call, bound)
+        if function.template == REFUSED:
+            shown = ", ".join(self._types.shown(value.oid) for value in bound)
+            message = f"function {call.name}({shown}) over the system catalogs is not supported"
+            raise self._statement.fail(FeatureNotSupported, message, call.node)
         made = self._arguments(function, bound, call)
         text = self._written(function, made, call, scope)
         result = self._result(function, made)
@@ -294,8 +311,12 @@ class Calling:
 
     def _json(self, name: str, bound: list[Typed], oid: int) -> str:
         settled = [self._binder.coercion.settle(value) for value in bound]
+        for value in settled:
+            if value.oid in (NUMERIC, FLOAT4, FLOAT8, TIMESTAMP, TIMESTAMPTZ, INTERVAL, BYTEA):
+                message = f"{self._types.shown(value.oid)} as JSON over the system catalogs"
+                raise self._statement.fail(FeatureNotSupported, f"{message} is not supported", None)
         if name.startswith("to_json"):
-            return self._json_value(settled[0])
+            return f"CASE WHEN {settled[0].sql} IS NOT NULL THEN {self._json_value(settled[0])} END"
         if name.endswith("array"):
             parts = [self._json_value(value) for value in settled]
             return "('[' || " + " || ', ' || ".join(parts) + " || ']')" if parts else "'[]'"

@@ -13,10 +13,12 @@ from dataclasses import replace
 from sqlglot import exp
 
 from waterclock.catalog.system.arrays import array_elements
+from waterclock.catalog.system.binding.agreement import may_convert, plain
 from waterclock.catalog.system.binding.typed import Lookup, Statement, Typed, quoted
 from waterclock.catalog.system.errors import (
     CannotCoerce,
     DatatypeMismatch,
+    FeatureNotSupported,
     InvalidText,
     NumberOutOfRange,
 )
@@ -112,6 +114,11 @@ class Coercion:
             return self._array(text, oid, element, node)
         if oid == CHAR:
             return quoted(text[:1])
+        read = plain(text, oid)
+        if read is None:
+            what = f"such a constant of type {self._types.shown(oid)} over the system catalogs"
+            raise self._statement.fail(FeatureNotSupported, f"{what} is not supported", node)
+        text = read
         held = self._types.held_as(oid)
         if held == "VARCHAR":
             return quoted(text)
@@ -167,11 +174,14 @@ class Coercion:
     def _limited(self, value: Typed, target: PgType) -> Typed:
         """The value cut to the length that the cast names."""
         if target.oid in (VARCHAR, BPCHAR) and target.modifier >= 4:
-            return Typed(f"left({value.sql}, {target.modifier - 4})", target)
+            length = target.modifier - 4
+            cut = f"left({value.sql}, {length})"
+            return Typed(f"rpad({cut}, {length}, ' ')" if target.oid == BPCHAR else cut, target)
         return replace(value, type=target)
 
     def _converted(self, value: Typed, target: PgType, node: exp.Expr | None) -> Typed:
         source, oid = value.oid, target.oid
+        self._check(source, oid, node)
         if oid in REG_TYPES:
             return Typed(self._to_object(value, oid, node), target)
         if self._types.is_text(oid):
@@ -191,9 +201,21 @@ class Coercion:
             return Typed(text, target, lower)
         if held == wanted:
             return Typed(value.sql, target, lower)
+        if self._types.is_text(source) and oid in INTEGERS:
+            return Typed(f"CAST(wc_integer_in({value.sql}) AS {wanted})", target)
+        if self._types.is_text(source) and oid == BOOL:
+            return Typed(f"wc_boolean_in({value.sql})", target)
         if wanted.endswith("[]") and held == "VARCHAR":
             return Typed(f"CAST(wc_array_in({value.sql}) AS {wanted})", target)
         return Typed(f"CAST({value.sql} AS {wanted})", target, lower)
+
+    def _check(self, source: int, target: int, node: exp.Expr | None) -> None:
+        """Raise for a conversion of which it is not known that DuckDB does it right."""
+        if may_convert(source, target, is_text=self._types.is_text(target)):
+            return
+        shown = f"{self._types.shown(source)} to {self._types.shown(target)}"
+        message = f"a cast from {shown} over the system catalogs is not supported"
+        raise self._statement.fail(FeatureNotSupported, message, node)
 
     def _to_object(self, value: Typed, oid: int, node: exp.Expr | None) -> str:
         if self._types.is_text(value.oid):

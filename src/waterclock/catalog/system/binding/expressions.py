@@ -12,6 +12,7 @@ from typing import cast
 
 from sqlglot import exp
 
+from waterclock.catalog.system.binding.agreement import FIELDS
 from waterclock.catalog.system.binding.arithmetic import Arithmetic
 from waterclock.catalog.system.binding.calling import Calling
 from waterclock.catalog.system.binding.coercion import Coercion
@@ -186,8 +187,9 @@ class Expressions:
 
     def _interval(self, node: exp.Interval, _scope: Scope) -> Typed:
         unit = node.args.get("unit")
-        text = f"{node.this.name} {unit.name if unit is not None else ''}".strip()
-        return typed(f"CAST({quoted(text)} AS INTERVAL)", INTERVAL)
+        text = f"{node.this.name} {unit.name.lower() if unit is not None else ''}".strip()
+        unknown = Typed("", PgType(UNKNOWN), literal=text)
+        return self.coercion.implicit(unknown, PgType(INTERVAL), node)
 
     def _current_date(self, _node: exp.Expr, _scope: Scope) -> Typed:
         return typed(f"CAST({self._session('now', TIMESTAMP).sql} AS DATE)", DATE)
@@ -338,7 +340,19 @@ class Expressions:
     def _extract(self, node: exp.Extract, scope: Scope) -> Typed:
         value = self.bind(node.expression, scope)
         part = cast(exp.Expr, node.this).name.lower()
-        return typed(f"CAST(date_part({quoted(part)}, {value.sql}) AS DECIMAL(38, 6))", NUMERIC)
+        moments = (TIMESTAMP, TIMESTAMPTZ, INTERVAL)
+        if part == "epoch" and value.oid in moments:
+            micros = f"CAST(epoch_us({value.sql}) AS DECIMAL(31, 0))"
+            return typed(f"({micros} * CAST(0.000001 AS DECIMAL(7, 6)))", NUMERIC)
+        is_clock = part in ("hour", "minute")
+        if (
+            part not in FIELDS
+            or value.oid not in (DATE, TIMESTAMP)
+            or (is_clock and value.oid == DATE)
+        ):
+            message = f"extract({part}) over the system catalogs is not supported"
+            raise self._statement.fail(FeatureNotSupported, message, node)
+        return typed(f"CAST(date_part({quoted(part)}, {value.sql}) AS DECIMAL(38, 0))", NUMERIC)
 
 
 def _operand(sql: str) -> str:

@@ -16,6 +16,9 @@ from waterclock.catalog.system.binding.typed import Typed
 ANY, ANYARRAY, ANYELEMENT, SAME_ARRAY = 2276, 2277, 2283, -1
 """Any type; any array; the element of the array; an array of what the first argument is."""
 
+REFUSED = "{refused}"
+"""The template of a function that PostgreSQL has, and that DuckDB would compute otherwise."""
+
 Result = int | Callable[[Sequence[Typed]], int]
 
 
@@ -189,21 +192,27 @@ def _privileges() -> Iterator[Function]:
 
 def _texts() -> Iterator[Function]:
     one, two, three = (t.TEXT,), (t.TEXT, t.TEXT), (t.TEXT, t.TEXT, t.TEXT)
-    for name in ("lower", "upper", "reverse", "md5"):
+    for name in ("lower", "upper"):
+        plain = f"CASE WHEN strlen({{0}}) = length({{0}}) THEN {name}({{0}})"
+        yield _f(name, one, t.TEXT, f"{plain} ELSE wc_{name}_case({{0}}) END")
+    for name in ("reverse", "md5"):
         yield _f(name, one, t.TEXT, f"{name}({{0}})")
     for name in ("length", "char_length", "character_length"):
         yield _f(name, one, t.INT4, "CAST(length({0}) AS INTEGER)")
     yield _f("octet_length", one, t.INT4, "CAST(strlen({0}) AS INTEGER)")
     yield _f("ascii", one, t.INT4, "ascii({0})")
-    yield _f("chr", (t.INT4,), t.TEXT, "chr({0})")
+    yield _f("chr", (t.INT4,), t.TEXT, "wc_character({0})")
     yield _f("replace", three, t.TEXT, "replace({0}, {1}, {2})")
     yield _f("translate", three, t.TEXT, "translate({0}, {1}, {2})")
-    yield _f("split_part", (t.TEXT, t.TEXT, t.INT4), t.TEXT, "split_part({0}, {1}, {2})")
-    for name in ("left", "right", "repeat"):
-        yield _f(name, (t.TEXT, t.INT4), t.TEXT, f"{name}({{0}}, {{1}})")
-    for name in ("lpad", "rpad"):
-        yield _f(name, (t.TEXT, t.INT4), t.TEXT, f"{name}({{0}}, {{1}}, ' ')")
-        yield _f(name, (t.TEXT, t.INT4, t.TEXT), t.TEXT, f"{name}({{0}}, {{1}}, {{2}})")
+    yield _f("split_part", (t.TEXT, t.TEXT, t.INT4), t.TEXT, "wc_split_part({0}, {1}, {2})")
+    yield _f("left", (t.TEXT, t.INT4), t.TEXT, "left({0}, {1})")
+    # The least number has no positive one, which PostgreSQL does not notice.
+    right = "CASE WHEN {1} = -2147483648 THEN {0} ELSE right({0}, {1}) END"
+    yield _f("right", (t.TEXT, t.INT4), t.TEXT, right)
+    yield _f("repeat", (t.TEXT, t.INT4), t.TEXT, "wc_repeated({0}, {1})")
+    for name, left in (("lpad", "TRUE"), ("rpad", "FALSE")):
+        yield _f(name, (t.TEXT, t.INT4), t.TEXT, f"wc_padded({{0}}, {{1}}, ' ', {left})")
+        yield _f(name, (t.TEXT, t.INT4, t.TEXT), t.TEXT, f"wc_padded({{0}}, {{1}}, {{2}}, {left})")
     for name, ours in (("btrim", "trim"), ("ltrim", "ltrim"), ("rtrim", "rtrim")):
         yield _f(name, one, t.TEXT, f"{ours}({{0}}, ' ')")
         yield _f(name, two, t.TEXT, f"{ours}({{0}}, {{1}})")
@@ -240,21 +249,30 @@ def _texts() -> Iterator[Function]:
 
 
 def _numbers() -> Iterator[Function]:
-    for oid in (t.INT4, t.INT8, t.FLOAT8, t.NUMERIC):
+    for oid in (t.INT4, t.INT8, t.FLOAT8):
         yield _f("abs", (oid,), oid, "abs({0})")
-        yield _f("mod", (oid, oid), oid, "({0} % {1})")
+    for oid in (t.INT4, t.INT8):
+        yield _f("mod", (oid, oid), oid, "({0} % wc_divisor({1}))")
     for name in ("ceil", "ceiling", "floor", "round", "trunc", "sign"):
-        ours = "ceil" if name == "ceiling" else name
-        yield _f(name, (t.FLOAT8,), t.FLOAT8, f"CAST({ours}({{0}}) AS DOUBLE)")
-    yield _f("sqrt", (t.FLOAT8,), t.FLOAT8, "sqrt({0})")
-    yield _f("power", (t.FLOAT8, t.FLOAT8), t.FLOAT8, "power({0}, {1})")
+        ours = {"ceiling": "ceil", "round": "rint"}.get(name, name)
+        value = "round_even({0}, 0)" if ours == "rint" else f"{ours}({{0}})"
+        yield _f(name, (t.FLOAT8,), t.FLOAT8, f"CAST({value} AS DOUBLE)")
+    for name in ("sqrt", "power", "round", "abs", "mod", "ceil", "floor", "trunc", "sign"):
+        for count in (1, 2):
+            yield _f(name, (t.NUMERIC,) * count, t.NUMERIC, REFUSED)
+    yield _f("sqrt", (t.FLOAT8,), t.FLOAT8, REFUSED)
+    yield _f("power", (t.FLOAT8, t.FLOAT8), t.FLOAT8, REFUSED)
     yield _f("random", (), t.FLOAT8, "random()")
 
 
+_JOINED = "CASE WHEN {0} IS NOT NULL OR {1} IS NOT NULL THEN list_concat({0}, {1}) END"
+_MOST_ROWS = 1_000_000
+
+
 def _arrays() -> Iterator[Function]:
-    yield _f("array_length", (ANYARRAY, t.INT4), t.INT4, "{length}")
-    yield _f("array_upper", (ANYARRAY, t.INT4), t.INT4, "{upper}")
-    yield _f("array_lower", (ANYARRAY, t.INT4), t.INT4, "{lower}")
+    for name, part in (("length", "{length}"), ("upper", "{upper}"), ("lower", "{lower}")):
+        only = f"CASE WHEN {{1}} = 1 THEN {part} END"
+        yield _f(f"array_{name}", (ANYARRAY, t.INT4), t.INT4, only)
     yield _f("array_ndims", (ANYARRAY,), t.INT4, "CASE WHEN len({0}) > 0 THEN 1 END")
     yield _f("cardinality", (ANYARRAY,), t.INT4, "CAST(len({0}) AS INTEGER)")
     without = "list_filter({0}, lambda kept: kept IS DISTINCT FROM {1})"
@@ -262,15 +280,19 @@ def _arrays() -> Iterator[Function]:
     yield _f(
         "array_append", (ANYARRAY, ANYELEMENT), ANYARRAY, "list_append(coalesce({0}, []), {1})"
     )
-    yield _f("array_cat", (ANYARRAY, ANYARRAY), ANYARRAY, "list_concat({0}, {1})")
+    yield _f("array_cat", (ANYARRAY, ANYARRAY), ANYARRAY, _JOINED)
     place = "CAST(nullif(list_position({0}, {1}), 0) AS INTEGER)"
     yield _f("array_position", (ANYARRAY, ANYELEMENT), t.INT4, place)
     yield Function("unnest", (ANYARRAY,), ANYELEMENT, "{0}", many=True)
-    yield Function("generate_subscripts", (ANYARRAY, t.INT4), t.INT4, "{subscripts}", many=True)
+    places = "CASE WHEN {1} = 1 THEN {subscripts} ELSE CAST([] AS INTEGER[]) END"
+    yield Function("generate_subscripts", (ANYARRAY, t.INT4), t.INT4, places, many=True)
     for oid in (t.INT4, t.INT8):
         held = "INTEGER[]" if oid == t.INT4 else "BIGINT[]"
         for more, step in (((), ""), ((oid,), ", {2}")):
+            by = f"abs({step[2:]})" if step else "1"
+            many = f"(CAST({{1}} AS DOUBLE) - {{0}}) / {by} > {_MOST_ROWS}"
             series = f"CAST(generate_series({{0}}, {{1}}{step}) AS {held})"
+            series = f"CASE WHEN {many} THEN error('too many rows') ELSE {series} END"
             yield Function("generate_series", (oid, oid, *more), oid, series, many=True)
     split = "wc_regexp_split({0}, {1})"
     yield Function("regexp_split_to_table", (t.TEXT, t.TEXT), t.TEXT, split, many=True)
@@ -346,11 +368,17 @@ def _windows() -> Iterator[Function]:
         yield window(name, (ANY,), ANYARRAY, f"{name}({{0}})")
 
 
+def value_functions() -> Iterator[Function]:
+    """The functions that depend on nothing but their arguments."""
+    for family in (_texts, _numbers, _arrays):
+        yield from family()
+
+
 def _all() -> Iterator[Function]:
-    for family in (
-        *(_session, _definitions, _sizes, _privileges, _texts, _numbers, _arrays),
-        *(_aggregates, _windows),
-    ):
+    for family in (_session, _definitions, _sizes, _privileges):
+        yield from family()
+    yield from value_functions()
+    for family in (_aggregates, _windows):
         yield from family()
 
 

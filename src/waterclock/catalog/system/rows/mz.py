@@ -65,6 +65,7 @@ class MzRows:
             "mz_comments": self._comments(),
             "mz_hydration_statuses": self._hydration(),
             "mz_source_statuses": self._source_statuses(),
+            "mz_source_statistics": self._source_statistics(),
             "mz_object_dependencies": (
                 {"object_id": found.id, "referenced_object_id": found.referenced}
                 for found in image.dependencies
@@ -310,6 +311,26 @@ class MzRows:
                 "object_id": found.id,
                 "replica_id": found.replica,
                 "hydrated": found.hydrated,
+                "status": found.status,
+                "rows_read": found.rows_read,
+                "tasks_done": found.tasks_done,
+                "tasks": found.tasks,
+                "error": found.error,
+                "rebuilt": found.rebuilt,
+            }
+
+    def _source_statistics(self) -> Iterator[Values]:
+        for found in self._image.source_statistics:
+            yield {
+                "id": found.id,
+                "messages_received": found.messages,
+                "bytes_received": found.bytes,
+                "updates_committed": found.updates,
+                "snapshot_records_known": found.first_rows_known,
+                "snapshot_records_staged": found.first_rows_read,
+                "offset_known": found.offset_known,
+                "offset_committed": found.offset_committed,
+                "lag_ms": found.lag_ms,
             }
 
     def _source_statuses(self) -> Iterator[Values]:

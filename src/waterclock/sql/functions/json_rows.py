@@ -1,0 +1,79 @@
+"""Functions that give the elements or members of JSON as rows, of `jsonb` and of `json`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from waterclock.model.pg_types import JSONB, TEXT, PgType
+from waterclock.sql.dialect import jsons as js
+from waterclock.sql.dialect import raw_jsons as raw
+from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.types import JSON, RECORD
+from waterclock.sql.functions.registry import Function, SqlRule, Use, rows
+
+_Template = Callable[[str], str]
+
+
+def _rows_of(name: str, wanted: str, is_raw: bool, template: _Template) -> SqlRule:
+    """The rows of a JSON value of one kind; other kinds are errors, as in PostgreSQL."""
+    tests = {"array": js.is_array, "object": js.is_object, "scalar": js.is_scalar}
+    told = {"array": "an array", "object": "an object", "scalar": "a scalar"}
+
+    def written(use: Use) -> str:
+        [value] = (each.sql for each in use.arguments)
+        plain = raw.bare(value) if is_raw else value
+        cases = " ".join(
+            f"WHEN {test(plain)} THEN {raised('22023', _wrong(name, told[kind]))}"
+            for kind, test in tests.items()
+            if kind != wanted
+        )
+        return f"(CASE {cases} ELSE {template(value)} END)"
+
+    return written
+
+
+def _wrong(name: str, kind: str) -> str:
+    if "array" in name and name.startswith("jsonb"):
+        return f"cannot extract elements from {kind}"
+    if "array" in name and kind == "an object":
+        return f"cannot call {name} on a non-array"
+    return f"cannot call {name} on {kind}"
+
+
+def _json_rows(prefix: str, kind: PgType) -> list[Function]:
+    is_raw = kind == JSON
+    pieces: _Template = raw.pieces if is_raw else js.pieces
+    members: _Template = raw.members if is_raw else js.members
+
+    def texts(value: str) -> str:
+        return f"TRANSFORM({pieces(value)}, e -> {js.text_of_json('e')})"
+
+    def keys(value: str) -> str:
+        return f"TRANSFORM({members(value)}, e -> e.k)"
+
+    def each(value: str) -> str:
+        return f"TRANSFORM({members(value)}, e -> NAMED_STRUCT('key', e.k, 'value', e.v))"
+
+    def each_text(value: str) -> str:
+        pair = f"NAMED_STRUCT('key', e.k, 'value', {js.text_of_json('e.v')})"
+        return f"TRANSFORM({members(value)}, e -> {pair})"
+
+    def entry(
+        end: str, wanted: str, template: _Template, result: PgType, doc: str, *names: str
+    ) -> Function:
+        name = f"{prefix}_{end}"
+        last = TEXT if end.endswith("text") else kind
+        columns = tuple((each, last if each == "value" else TEXT) for each in names)
+        rule = _rows_of(name, wanted, is_raw, template)
+        return rows(name, (kind,), result, rule, doc, columns=columns)
+
+    return [
+        entry("object_keys", "object", keys, TEXT, "The names of an object's members."),
+        entry("array_elements", "array", pieces, kind, "The elements of an array.", "value"),
+        entry("array_elements_text", "array", texts, TEXT, "The same, as text.", "value"),
+        entry("each", "object", each, RECORD, "The members of an object.", "key", "value"),
+        entry("each_text", "object", each_text, RECORD, "The same, as text.", "key", "value"),
+    ]
+
+
+JSON_ROWS: tuple[Function, ...] = (*_json_rows("jsonb", JSONB), *_json_rows("json", JSON))
