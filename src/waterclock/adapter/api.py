@@ -20,7 +20,7 @@ their `batches` only when nothing can fail any more.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import ClassVar, Protocol, TypeAlias
@@ -201,6 +201,41 @@ Batches: TypeAlias = AsyncIterator[pa.RecordBatch]
 """Rows as they come. The caller pulls the next batch when it has room for it, and closes the
 iterator (`aclose`, if it has one) when it wants no more. An endless result simply does not end; it
 yields what it has as soon as it has it, because each batch is sent on at once."""
+
+
+class AtHand:
+    """Batches that are there already. Whoever likes takes them at once, instead of one by one."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._left = list(batches)
+
+    def taken(self, count: int | None = None) -> list[pa.RecordBatch]:
+        """At most so many further rows; all that are left, without a count."""
+        if count is None or count >= sum(batch.num_rows for batch in self._left):
+            taken, self._left = self._left, []
+            return taken
+        taken = []
+        while count:
+            batch = self._left.pop(0)
+            if batch.num_rows > count:
+                self._left.insert(0, batch.slice(count))
+                batch = batch.slice(0, count)
+            taken.append(batch)
+            count -= batch.num_rows
+        return taken
+
+    def __aiter__(self) -> AtHand:
+        return self
+
+    async def __anext__(self) -> pa.RecordBatch:
+        if not self._left:
+            raise StopAsyncIteration
+        return self._left.pop(0)
+
+    async def aclose(self) -> None:
+        self._left.clear()
 
 
 @dataclass(frozen=True, slots=True)

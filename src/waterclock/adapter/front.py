@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -23,18 +24,25 @@ from waterclock.adapter.api import (
 )
 from waterclock.adapter.coordinator import Coordinator
 from waterclock.adapter.credentials import ScramVerifier, parse_verifier
+from waterclock.adapter.hydration import hydration
 from waterclock.adapter.plans import Plans
 from waterclock.adapter.pumps import Pumps
 from waterclock.adapter.reading import Reading
 from waterclock.adapter.session import SqlSession
 from waterclock.adapter.settings import DEFINITIONS, Settings, is_known
-from waterclock.adapter.sources import statuses
+from waterclock.adapter.sources import statistics, statuses
 from waterclock.catalog.catalog import Catalog
 from waterclock.catalog.draft import Draft
 from waterclock.catalog.durable import Capabilities, Creation
 from waterclock.catalog.image import image_of
 from waterclock.catalog.system.answerer import DuckDbAnswerer
-from waterclock.catalog.system.image import CatalogImage, Setting, SourceStatus
+from waterclock.catalog.system.image import (
+    CatalogImage,
+    Hydration,
+    Setting,
+    SourceStatistics,
+    SourceStatus,
+)
 from waterclock.model.ids import GlobalId
 from waterclock.model.pg_types import PgType
 from waterclock.persist.store import Plan
@@ -42,7 +50,10 @@ from waterclock.persist.store import Plan
 MAX_SESSIONS = 1000
 SETTINGS = tuple(Setting(each.name, each.default) for each in DEFINITIONS)
 """The parameters that there are, for pg_settings."""
+_COUNT_AGAIN_S = 1.0
+"""How old the statistics of sources may be: whenever they change, the image is made anew."""
 
+MadeOf = tuple[int, tuple[SourceStatus, ...], tuple[SourceStatistics, ...], tuple[Hydration, ...]]
 ReadText = Callable[[str, PgType, str], pa.Scalar]
 """A value from its text, its type and the name of the time zone."""
 
@@ -57,7 +68,9 @@ class SqlFront:
         self.reading = Reading(core)
         self.pumps = Pumps(core)
         self._shown: CatalogImage | None = None
-        self._made_of: tuple[int, tuple[SourceStatus, ...]] = (0, ())
+        self._made_of: MadeOf = (0, (), (), ())
+        self._counts: tuple[SourceStatistics, ...] = ()
+        self._counted_s = -_COUNT_AGAIN_S
         self._images = 0
         self._imaging = threading.Lock()
         self.answerer = DuckDbAnswerer(self._image)
@@ -106,16 +119,30 @@ class SqlFront:
 
     def _image(self) -> CatalogImage:
         """The catalog as the system's relations show it; made once for each version of it, and
-        once for each change of how sources are.
+        once for each change of how sources and views are.
         """
         with self._imaging:
             current = self.core.current
-            shown = statuses(current, self.core.sources.reports())
-            if self._made_of != (current.version, shown) or self._shown is None:
-                self._made_of = (current.version, shown)
+            reports = self.core.sources.reports()
+            sources = statuses(current, reports)
+            if time.monotonic() > self._counted_s + _COUNT_AGAIN_S:
+                self._counted_s = time.monotonic()
+                self._counts = statistics(current, reports)
+            views = hydration(current, self.core.compute.status)
+            made_of = (current.version, sources, self._counts, views)
+            if self._shown is None or self._made_of != made_of:
+                is_same = self._shown is not None and self._made_of[0] == current.version
+                image = self._shown if is_same else image_of(current, SETTINGS)
+                assert image is not None
+                self._made_of = made_of
                 self._images += 1
-                image = image_of(current, SETTINGS)
-                self._shown = replace(image, version=self._images, source_statuses=shown)
+                self._shown = replace(
+                    image,
+                    version=self._images,
+                    source_statuses=sources,
+                    source_statistics=self._counts,
+                    hydration=views,
+                )
             return self._shown
 
     def ended(self, session: SqlSession) -> None:

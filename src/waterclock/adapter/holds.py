@@ -80,6 +80,17 @@ class Holds:
         with self._lock:
             return self._kept[collection]
 
+    def since(self, collections: Iterable[GlobalId]) -> int | None:
+        """The first time at which all of them can be read; None if one is not known any more.
+
+        Nobody holds it: it is for those who have taken what they read before they ask.
+        """
+        with self._lock:
+            found = [self._kept.get(collection) for collection in collections]
+        if None in found:
+            return None
+        return max(_time(each.frontier) for each in found if each is not None)
+
     def subscribe(
         self, collection: GlobalId, after: int, columns: Sequence[str] | None
     ) -> Subscription:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -117,20 +117,29 @@ def looked_up(
     front: SqlFront, query: SimpleQuery, schema: Schema
 ) -> tuple[GlobalId, pa.Table | None]:
     """Where to fetch rows from, and with which keys, if they are looked up in an index."""
-    catalog = front.core.current
-    item = catalog.try_item(query.source)
-    relation = item.on if isinstance(item, Index) else query.source
-    users = (catalog.item(user) for user in sorted(catalog.users.get(relation, ())))
     equal = {c.column: c.values for c in query.conditions if c.operator in ("=", "in")}
-    for index in users:
-        if not isinstance(index, Index) or not front.core.compute.has_index(index.id):
-            continue
-        keys = _key_columns(front, index)
-        if keys and all(key in equal for key in keys):
+    for index, keys in indexes_with_keys(front, query.source):
+        if all(key in equal for key in keys):
             wanted = _combinations([equal[key] for key in keys])
             if wanted is not None:
-                return index.id, _table(keys, wanted, schema)
+                return index, _table(keys, wanted, schema)
     return query.source, None
+
+
+def indexes_with_keys(front: SqlFront, source: GlobalId) -> Iterator[tuple[GlobalId, list[str]]]:
+    """The indexes on a collection whose keys are columns, and these; the oldest comes first.
+
+    An index may stand for the view that it is on.
+    """
+    catalog = front.core.current
+    item = catalog.try_item(source)
+    relation = item.on if isinstance(item, Index) else source
+    for user in sorted(catalog.users.get(relation, ())):
+        index = catalog.item(user)
+        if isinstance(index, Index) and front.core.compute.has_index(index.id):
+            keys = _key_columns(front, index)
+            if keys:
+                yield index.id, keys
 
 
 async def _can_serve(front: SqlFront, moment: Moment, index: GlobalId) -> bool:

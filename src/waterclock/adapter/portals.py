@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from waterclock.adapter.api import PortalDescription, Rows, StatementDescription
+from waterclock.adapter.api import PortalDescription, Response, Rows, StatementDescription
 from waterclock.sql.parser import Parsed
+
+if TYPE_CHECKING:
+    from waterclock.adapter.session import SqlSession
+
+
+class Quick(Protocol):
+    """A way to run a statement that waits for nothing."""
+
+    def run(self, session: SqlSession, parameters: Sequence[pa.Scalar]) -> Response | None:
+        """The answer, or None without a trace if the ordinary way has to be taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +28,7 @@ class PreparedStatement:
 
     parsed: Parsed | None
     description: StatementDescription
+    shortcut: Quick | None = None
 
 
 @dataclass(slots=True)
@@ -25,6 +38,8 @@ class Portal:
     parsed: Parsed | None
     description: PortalDescription
     parameters: tuple[pa.Scalar, ...] = ()
+    shortcut: Quick | None = None
+    """A quick way to run it, if there may be one."""
     rows: Rows | None = None
     left: list[pa.RecordBatch] = field(default_factory=list)
     position: int = 0

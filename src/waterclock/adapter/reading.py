@@ -27,7 +27,9 @@ from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Schema
 from waterclock.oracle.selection import AsOf, Input, Isolation, Selection, select
 from waterclock.persist.rows import TIME, row_schema
+from waterclock.persist.state import State
 from waterclock.storage import riders
+from waterclock.storage.commands import shard_of
 from waterclock.storage.errors import CapabilityMisstated
 
 FEW_KEYS = 64
@@ -124,6 +126,29 @@ class Reading:
             raise
         hold.move(selection.time)
         return Moment(selection, hold)
+
+    def time_at_once(self, read: Sequence[GlobalId], upper: int, *, can_fail: bool) -> int | None:
+        """The time for a strict read of what the caller has taken already, complete up to `upper`.
+
+        It is the oracle's; None if the read has to wait for that, or can not be at it. `can_fail`
+        tells that there may be errors instead of rows.
+        """
+        time = self._core.oracle.read_ts()
+        since = self._core.holds.since(read)
+        if since is None or not since <= time < upper or self._core.store.has_failed:
+            return None
+        errors = self._with_errors(read)[len(read) :] if can_fail else []
+        return time if self._have_none(errors, time) else None
+
+    def _have_none(self, errors: Sequence[GlobalId], time: int) -> bool:
+        """Whether it is plain that there are no errors at the time: there never were any."""
+
+        def look(state: State) -> bool:
+            shards = [shard_of(state, each) for each in errors]
+            complete = all(shard.upper is None or shard.upper > time for shard in shards)
+            return complete and not any(shard.batches for shard in shards)
+
+        return not errors or self._core.store.read(look)
 
     def _with_errors(self, collections: Sequence[GlobalId]) -> list[GlobalId]:
         errors = [e for c in collections for e in self._core.errors_of(c)]

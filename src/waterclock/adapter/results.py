@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from waterclock.adapter.api import Batches
+from waterclock.adapter.api import AtHand, Batches
 from waterclock.model.pg_types import PgType, column_type
 from waterclock.persist.rows import arrow_type
 
@@ -23,8 +23,17 @@ def shaped(table: pa.Table, types: Sequence[PgType]) -> pa.Table:
     return pa.Table.from_arrays(columns, names=names)
 
 
-async def in_batches(table: pa.Table) -> Batches:
-    """The rows of a table, in pieces that are not too large to send."""
+def in_batches(table: pa.Table) -> Batches:
+    """The rows of a table, in pieces that are not too large to send.
+
+    What is one piece is at hand; sending more takes a while, in which it can be stopped.
+    """
+    if table.num_rows <= _BATCH_ROWS:
+        return AtHand(table.combine_chunks().to_batches())
+    return _in_pieces(table)
+
+
+async def _in_pieces(table: pa.Table) -> Batches:
     for batch in table.combine_chunks().to_batches(max_chunksize=_BATCH_ROWS):
         yield batch
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from waterclock.adapter import sequencer
 from waterclock.adapter.api import (
+    AtHand,
     Batches,
     CopyIn,
     CopyOut,
@@ -41,6 +42,7 @@ from waterclock.adapter.errors import (
     UnknownStatement,
 )
 from waterclock.adapter.portals import Portal, PreparedStatement
+from waterclock.adapter.quick.shortcut import Shortcut
 from waterclock.adapter.reading import Cancellation
 from waterclock.adapter.results import closed
 from waterclock.adapter.settings import Settings, milliseconds
@@ -163,7 +165,8 @@ class SqlSession:
         """A statement with the types of its parameters and columns."""
         if parsed is None:
             return PreparedStatement(None, StatementDescription((), None))
-        return PreparedStatement(parsed, await sequencer.describe(self, parsed, types))
+        description = await sequencer.describe(self, parsed, types)
+        return PreparedStatement(parsed, description, Shortcut(parsed.statement, description))
 
     async def describe_statement(self, name: str) -> StatementDescription:
         return self._statement(name).description
@@ -180,7 +183,9 @@ class SqlSession:
         if portal and portal in self.portals:
             raise DuplicateCursor(f'cursor "{portal}" already exists')
         description = PortalDescription(prepared.description.columns, formats)
-        self.portals[portal] = Portal(prepared.parsed, description, tuple(parameters))
+        self.portals[portal] = Portal(
+            prepared.parsed, description, tuple(parameters), prepared.shortcut
+        )
 
     async def describe_portal(self, name: str) -> PortalDescription:
         return self.portal(name).description
@@ -194,8 +199,11 @@ class SqlSession:
         if found.is_done:
             return Done("SELECT 0")
         parsed, parameters = found.parsed, found.parameters
-        await self._let_see(parsed)
-        response = await self._guarded(lambda: self._run(parsed, parameters))
+        shortcut = found.shortcut
+        response = shortcut.run(self, parameters) if shortcut is not None else None
+        if response is None:
+            await self._let_see(parsed)
+            response = await self._guarded(lambda: self._run(parsed, parameters))
         found.is_done = True
         if not isinstance(response, Rows):
             return self._watched(response)
@@ -267,14 +275,15 @@ class SqlSession:
     def _page(self, portal: Portal, max_rows: int) -> Response:
         rows = portal.rows
         assert rows is not None
-        batches = self.taken(portal, max_rows or None)
-        return Rows(
-            rows.columns,
-            self._stoppable(batches),
-            rows.tag,
-            rows.counted,
-            portal.description.formats,
-        )
+        batches: Batches
+        if isinstance(rows.batches, AtHand) and not portal.left:
+            self._stop_clock()
+            taken = rows.batches.taken(max_rows or None)
+            portal.position += sum(batch.num_rows for batch in taken)
+            batches = AtHand(taken)
+        else:
+            batches = self._stoppable(self.taken(portal, max_rows or None))
+        return Rows(rows.columns, batches, rows.tag, rows.counted, portal.description.formats)
 
     async def taken(self, portal: Portal, count: int | None) -> Batches:
         """At most so many further rows of a portal."""
@@ -368,6 +377,9 @@ class SqlSession:
     def _watched(self, response: Response) -> Response:
         """The response, with its rows made stoppable."""
         match response:
+            case Rows(batches=AtHand()):
+                self._stop_clock()
+                return response
             case Rows(columns, batches, tag, counted, formats):
                 return Rows(columns, self._stoppable(batches), tag, counted, formats)
             case CopyOut(columns, options, batches):

@@ -1,13 +1,16 @@
 """Writes to tables: many at once, at one time, in one commit.
 
-Whoever writes hands over the changes and waits. One thread takes everything that waits, asks the
-oracle for a time, and appends all of it at that time, moving the uppers of all tables beyond it in
-the same commit. Then the oracle is told, and the writers are. So a write is visible to every read
-that begins after it was acknowledged, and tables are complete together: a read of several of them
-never waits for one.
+Whoever writes hands over the changes and waits. What the tasks of an event loop write in one turn
+goes to the thread together. That takes everything that waits, asks the oracle for a time, and
+appends all of it at that time, moving the uppers of all tables beyond it in the same commit. Then
+the oracle is told, and the writers are, with one call into each event loop. So a write is visible
+to every read that begins after it was acknowledged, and tables are complete together: a read of
+several of them never waits for one.
 
 A write that depends on what was read names the time of the read and the tables. It is refused with
-`WriteConflict` if one of them has changed since; whoever wrote it reads again.
+`WriteConflict` if one of them has changed since; whoever wrote it reads again. Of the writes in one
+commit those that depend on something come first, so they see nothing of those that do not, and each
+is refused if one before it has changed what it depends on.
 
 While nobody writes, `advance` moves all uppers along with the clock, so that views over tables and
 sources are not held back by quiet tables.
@@ -17,9 +20,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -55,13 +59,24 @@ class Dependence:
 
 @dataclass(slots=True)
 class _Waiting:
+    """A write on its way, and its outcome once it has one."""
+
     changes: Mapping[GlobalId, pa.Table]
     dependence: Dependence | None
-    done: Future[int] = field(default_factory=Future)
+    future: asyncio.Future[int]
+    """Of whoever waits. It may be cancelled meanwhile; the write happens all the same."""
+    time: int | None = None
+    error: BaseException | None = None
 
-    def __post_init__(self) -> None:
-        # Whoever waits may give up, but the answer stays ours to give.
-        self.done.set_running_or_notify_cancel()
+    def settle(self) -> None:
+        """Tell the outcome, in the event loop of the future."""
+        if self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            assert self.time is not None, "a write that did not fail has a time"
+            self.future.set_result(self.time)
 
 
 class TableWriter:
@@ -79,6 +94,8 @@ class TableWriter:
         self._changed_at: dict[GlobalId, int] = {}
         self._commit_lock = threading.Lock()
         self._news = threading.Condition()
+        self._arriving: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
+        """What was written in the present turn of each event loop."""
         self._queue: list[_Waiting] = []
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="waterclock-tables", daemon=True)
@@ -104,13 +121,26 @@ class TableWriter:
         Durable, and visible to every later read, on return. Cancelling gives up the answer, not the
         write. Raises `WriteConflict`, `TableGone`, and what storage says of wrong rows.
         """
-        waiting = _Waiting(changes, dependence)
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(changes, dependence, loop.create_future())
+        arriving = self._arriving.setdefault(loop, [])
+        if not arriving:
+            loop.call_soon(self._hand_over, loop)
+        arriving.append(waiting)
+        return await waiting.future
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Queue what was written in a turn of the loop, in which this is called."""
+        group = self._arriving.pop(loop)
         with self._news:
-            if self._closed:
-                raise TableGone("the server is stopping")
-            self._queue.append(waiting)
-            self._news.notify()
-        return await asyncio.wrap_future(waiting.done)
+            is_closed = self._closed
+            if not is_closed:
+                self._queue += group
+                self._news.notify()
+        if is_closed:
+            for waiting in group:
+                waiting.error = TableGone("the server is stopping")
+                waiting.settle()
 
     def advance(self) -> None:
         """Let all tables be complete up to now."""
@@ -142,48 +172,58 @@ class TableWriter:
             self._commit(group)
 
     def _commit(self, group: list[_Waiting]) -> None:
+        """Carry out a group, and tell everybody in it."""
         with self._commit_lock:
-            good = [waiting for waiting in group if self._is_valid(waiting)]
-            if not good:
-                return
-            try:
-                time = self._append(good)
-            except BaseException as error:
-                if len(good) > 1:  # one of them is to blame: each alone
-                    self._commit_each(good)
-                else:
-                    good[0].done.set_exception(error)
-                return
-        self._wake()
-        for waiting in good:
-            waiting.done.set_result(time)
+            good = self._valid(group)
+            if len(good) > 1 and not self._commit_together(good):
+                for waiting in good:  # one of them is to blame: each alone
+                    if self._valid([waiting]):
+                        self._commit_one(waiting)
+            elif len(good) == 1:
+                self._commit_one(good[0])
+        if any(waiting.time is not None for waiting in good):
+            self._wake()
+        _settle(group)
 
-    def _commit_each(self, group: list[_Waiting]) -> None:
+    def _commit_together(self, group: list[_Waiting]) -> bool:
+        """Write all of them at one time; False if that fails."""
+        try:
+            time = self._append(group)
+        except BaseException:
+            return False
         for waiting in group:
-            if self._is_valid(waiting):
-                try:
-                    waiting.done.set_result(self._append([waiting]))
-                except BaseException as error:
-                    waiting.done.set_exception(error)
-        self._wake()
+            waiting.time = time
+        return True
 
-    def _is_valid(self, waiting: _Waiting) -> bool:
+    def _commit_one(self, waiting: _Waiting) -> None:
+        try:
+            waiting.time = self._append([waiting])
+        except BaseException as error:
+            waiting.error = error
+
+    def _valid(self, group: Iterable[_Waiting]) -> list[_Waiting]:
+        """Those that can be written at one time, in the order in which they happen there."""
+        good: list[_Waiting] = []
+        changed: set[GlobalId] = set()
+        for waiting in sorted(group, key=lambda each: each.dependence is None):
+            waiting.error = self._refusal(waiting, changed)
+            if waiting.error is None:
+                good.append(waiting)
+                changed.update(waiting.changes)
+        return good
+
+    def _refusal(self, waiting: _Waiting, changed: set[GlobalId]) -> WaterclockError | None:
+        """Why a write can not come after others that have changed some tables; None if it can."""
         missing = [table for table in waiting.changes if table not in self._writers]
         if missing:
-            waiting.done.set_exception(TableGone(f"table {missing[0]} was dropped"))
-            return False
+            return TableGone(f"table {missing[0]} was dropped")
         needs = waiting.dependence
-        if needs and any(
-            self._changed_at.get(t, needs.time + 1) > needs.time for t in needs.tables
-        ):
-            waiting.done.set_exception(
-                WriteConflict(
-                    "could not serialize access due to concurrent update",
-                    hint="Try the statement again.",
-                )
+        if needs and (self._has_changed(needs) or not changed.isdisjoint(needs.tables)):
+            return WriteConflict(
+                "could not serialize access due to concurrent update",
+                hint="Try the statement again.",
             )
-            return False
-        return True
+        return None
 
     def _has_changed(self, needs: Dependence) -> bool:
         """Whether a table is not as it was; one that is gone is not."""
@@ -217,6 +257,21 @@ class TableWriter:
         upper = writer.frontier.only()
         assert upper is not None, "a table is never finished"
         return upper
+
+
+def _settle(group: Iterable[_Waiting]) -> None:
+    """Tell everybody, with one call into each event loop."""
+    waiting_in: defaultdict[asyncio.AbstractEventLoop, list[_Waiting]] = defaultdict(list)
+    for waiting in group:
+        waiting_in[waiting.future.get_loop()].append(waiting)
+    for loop, waiters in waiting_in.items():
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits in it any more
+            loop.call_soon_threadsafe(_settle_all, waiters)
+
+
+def _settle_all(group: Iterable[_Waiting]) -> None:
+    for waiting in group:
+        waiting.settle()
 
 
 def _stamped(rows: list[pa.Table], time: int) -> pa.Table:

@@ -52,6 +52,7 @@ class Transaction:
         self.read_only = False
         self.moment: Moment | None = None
         self.read_tables: set[GlobalId] = set()
+        self._read_at: int | None = None
         self._changes: dict[GlobalId, list[pa.Table]] = {}
         self._savepoints: list[tuple[str, dict[GlobalId, int]]] = []
         """Names, and how many changes of each table there were then."""
@@ -61,6 +62,11 @@ class Transaction:
         if not self.in_block:
             return TransactionStatus.IDLE
         return TransactionStatus.FAILED if self.has_failed else TransactionStatus.OPEN
+
+    @property
+    def may_read_apart(self) -> bool:
+        """Whether the next statement may read at a time of its own, as outside a block."""
+        return not (self.in_block or self.has_failed or self._changes)
 
     @property
     def has_written(self) -> bool:
@@ -85,6 +91,13 @@ class Transaction:
         """Remember which tables an answer was made from."""
         self.read_tables.update(tables)
 
+    def read_at_once(self, time: int, tables: Iterable[GlobalId]) -> None:
+        """Remember an answer that was given apart, at a time which nobody needs to hold."""
+        assert self.may_read_apart, "reads of a block are at its moment"
+        self.close()
+        self._read_at = time
+        self.read_tables.update(tables)
+
     def write(self, changes: Mapping[GlobalId, pa.Table], what: str) -> None:
         """Keep changes for the end. `what` is the statement, for the error."""
         if self.read_only:
@@ -98,9 +111,10 @@ class Transaction:
 
     def dependence(self) -> Dependence | None:
         """What the writes depend on, if there were reads."""
-        if self.moment is None or not self.read_tables:
+        time = self._read_at if self.moment is None else self.moment.time
+        if time is None or not self.read_tables:
             return None
-        return Dependence(self.moment.time, frozenset(self.read_tables))
+        return Dependence(time, frozenset(self.read_tables))
 
     def set_savepoint(self, name: str) -> None:
         """Remember where the writes are now."""

@@ -13,6 +13,7 @@ a reader waits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from waterclock.compute.errors import IndexBehind
 from waterclock.compute.kernels.codes import numbers
 from waterclock.compute.kernels.groups import Groups
 from waterclock.compute.kernels.keys import key_columns, key_hashes
+from waterclock.compute.peek import Peek, Shown, is_plain
 from waterclock.compute.snapshot import rows_of
 from waterclock.persist.rows import DIFF, TIME
 
@@ -67,6 +69,29 @@ class Index:
             if (numbers(found, TIME) > time).any():
                 found = found.filter(pc.less_equal(found[TIME], time))
             return self._rows(found, time)
+
+    def peek(self) -> Peek:
+        """What the index holds now, for a look at single keys (see there)."""
+        return Peek(*self.arrangement.glance())
+
+    def shown(self, columns: Sequence[str]) -> Shown | None:
+        """How a peek shows these columns of a row; None if it can not: a key is no plain one, or
+        a column is stored in another type, or not at all.
+        """
+        layout = self.arrangement.layout
+        inside = dict(zip(self.columns.names, self._stored_names(), strict=True))
+        asked = [*self.keys, *columns]
+        if not inside.keys() >= set(asked):
+            return None
+        wanted = [self.columns.field(name).type for name in asked]
+        if [layout.schema.field(inside[name]).type for name in asked] != wanted:
+            return None
+        if not all(is_plain(kind) for kind in wanted[: len(self.keys)]):
+            return None
+        assert [key.name for key in layout.key] == [inside[key] for key in self.keys]
+        places = tuple(layout.schema.get_field_index(inside[name]) for name in columns)
+        kinds = wanted[len(self.keys) :]
+        return Shown(places, pa.schema([(f"c{n}", kind) for n, kind in enumerate(kinds)]))
 
     def _found(self, trace: Trace, wanted: pa.Table, names: list[str]) -> pa.Table:
         """The updates of the wanted keys."""

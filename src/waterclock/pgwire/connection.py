@@ -54,7 +54,7 @@ from waterclock.pgwire.messages import (
     Terminate,
 )
 from waterclock.pgwire.parameters import check_bind, decode_parameters
-from waterclock.pgwire.results import closing, receive_copy, send_copy, send_rows
+from waterclock.pgwire.results import Encoders, closing, receive_copy, send_copy, send_rows
 from waterclock.pgwire.shared import SharedEncodings
 from waterclock.pgwire.values.rows import formats_for
 from waterclock.pgwire.values.zones import Zone, zone_named
@@ -76,6 +76,7 @@ class Connection:
         self._limits = limits
         self._told: Mapping[str, str] = {}
         self._discarding = False
+        self._encoders = Encoders()
 
     async def run(self) -> None:
         """Serve until Terminate; `Disconnected`, or a `SessionEnded` to tell the client of."""
@@ -199,7 +200,8 @@ class Connection:
     async def _respond(self, response: Response, *, describe: bool, limit: int) -> None:
         match response:
             case Rows():
-                await send_rows(self._wire, response, self._zone(), describe=describe, limit=limit)
+                encoder = self._encoders.encoder(response, self._zone())
+                await send_rows(self._wire, response, encoder, describe=describe, limit=limit)
             case Done(tag):
                 self._wire.send(backend.command_complete(tag))
             case EmptyQuery():

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from waterclock.adapter.api import Batches, CopyFormat, CopyIn, CopyOut, Format, Rows
+from waterclock.adapter.api import AtHand, Batches, CopyFormat, CopyIn, CopyOut, Format, Rows
 from waterclock.pgwire import backend
 from waterclock.pgwire.codec import decode
 from waterclock.pgwire.copy.encoding import CopyEncoder
@@ -22,6 +22,7 @@ from waterclock.pgwire.copy.formats import decoder_of
 from waterclock.pgwire.errors import BadMessage, CopyRefused, Disconnected
 from waterclock.pgwire.messages import CopyData, CopyDone, CopyFail, Flush, Sync, Terminate
 from waterclock.pgwire.shared import SharedEncodings
+from waterclock.pgwire.values.few import FEW_ROWS
 from waterclock.pgwire.values.rows import RowEncoder, formats_for
 from waterclock.pgwire.values.zones import Zone
 from waterclock.pgwire.wire import Wire
@@ -40,13 +41,31 @@ async def closing(items: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
             await close()
 
 
-async def send_rows(wire: Wire, rows: Rows, zone: Zone, *, describe: bool, limit: int) -> None:
+class Encoders:
+    """Makes encoders of rows, and keeps the last: who asks again mostly asks for the same."""
+
+    def __init__(self) -> None:
+        self._last: RowEncoder | None = None
+
+    def encoder(self, rows: Rows, zone: Zone) -> RowEncoder:
+        """An encoder for the rows as they were asked for."""
+        formats = formats_for(rows.columns, rows.formats)
+        last = self._last
+        if last is None or not last.is_for(rows.columns, formats, zone):
+            last = self._last = RowEncoder(rows.columns, formats, zone)
+        return last
+
+
+async def send_rows(
+    wire: Wire, rows: Rows, encoder: RowEncoder, *, describe: bool, limit: int
+) -> None:
     """Send rows, and either that they are all or, after `limit` of them, that there may be more."""
-    formats = formats_for(rows.columns, rows.formats)
     if describe:
-        wire.send(backend.row_description(rows.columns, formats))
-    encoder = RowEncoder(rows.columns, formats, zone)
-    count = await _send_batches(wire, encoder.encode, rows.batches)
+        wire.send(backend.row_description(rows.columns, encoder.formats))
+    if isinstance(rows.batches, AtHand):
+        count = await _send_at_once(wire, encoder, rows.batches)
+    else:
+        count = await _send_batches(wire, encoder.encode, rows.batches)
     assert not limit or count <= limit, "more rows than were asked for"
     if limit and count == limit:
         wire.send(backend.PORTAL_SUSPENDED)
@@ -64,6 +83,18 @@ async def send_copy(wire: Wire, copy: CopyOut, zone: Zone, shared: SharedEncodin
     wire.send(encoder.end() if count else encoder.first(memoryview(encoder.end())))
     wire.send(backend.COPY_DONE)
     wire.send(backend.command_complete(f"COPY {count}"))
+
+
+async def _send_at_once(wire: Wire, encoder: RowEncoder, batches: AtHand) -> int:
+    """Send rows that are there; few of them without a pause."""
+    count = 0
+    for batch in batches.taken():
+        for rows, messages in encoder.encode(batch):
+            wire.send(messages)
+            count += rows
+            if count > FEW_ROWS:
+                await wire.drain()
+    return count
 
 
 async def _send_batches(

@@ -16,6 +16,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from waterclock.adapter.api import (
+    AtHand,
     Batches,
     CopyIn,
     CopyOut,
@@ -154,6 +155,8 @@ class MeteredSession:
 
     def _metered(self, response: Response, began: float) -> Response:
         match response:
+            case Rows(batches=AtHand(), tag=tag):
+                self._meter.statement(kind_of(tag), OK, time.perf_counter() - began)
             case Rows(columns, batches, tag, counted, formats):
                 timed = self._timed(batches, kind_of(tag), began)
                 return Rows(columns, timed, tag, counted, formats)

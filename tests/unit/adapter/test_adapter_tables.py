@@ -126,3 +126,49 @@ def test_a_bad_write_fails_alone(world: World) -> None:
     assert isinstance(second, Exception)
     assert isinstance(third, TableGone)
     assert world.rows(ONE, world.oracle.read_ts()) == [1, 2]
+
+
+@pytest.mark.semantics(87, 99)
+def test_writes_of_one_commit_do_not_lose_each_other(world: World) -> None:
+    """Two that read the same and change it: one of them reads again, however they are grouped."""
+
+    async def run() -> tuple[object, ...]:
+        read = await world.writer.write({ONE: numbers(1)})
+        needs = Dependence(read, frozenset({ONE}))
+        changed = pa.concat_tables([numbers(1, diff=-1), numbers(2)])
+        return await asyncio.gather(
+            world.writer.write({ONE: changed}, needs),
+            world.writer.write({ONE: changed}, needs),
+            return_exceptions=True,
+        )
+
+    first, second = asyncio.run(run())
+    assert isinstance(first, int)
+    assert isinstance(second, WriteConflict)
+    assert world.rows(ONE, first) == [2]
+
+
+@pytest.mark.semantics(87, 99)
+def test_a_write_that_depends_on_nothing_does_not_refuse_another(world: World) -> None:
+    async def run() -> tuple[int, int]:
+        read = await world.writer.write({ONE: numbers(1)})
+        return await asyncio.gather(
+            world.writer.write({ONE: numbers(2)}),
+            world.writer.write({TWO: numbers(3)}, Dependence(read, frozenset({ONE}))),
+        )
+
+    assert len(set(asyncio.run(run()))) == 1, "both are in one commit, and the read comes first"
+
+
+def test_what_is_written_in_one_turn_is_committed_together(world: World) -> None:
+    async def run() -> list[int]:
+        return await asyncio.gather(*(world.writer.write({ONE: numbers(n)}) for n in range(20)))
+
+    assert len(set(asyncio.run(run()))) == 1
+    assert world.woken == 1
+
+
+def test_nothing_is_taken_after_the_end(world: World) -> None:
+    world.writer.close()
+    with pytest.raises(TableGone):
+        asyncio.run(world.writer.write({ONE: numbers(1)}))

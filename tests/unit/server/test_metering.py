@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from waterclock.adapter.api import Rows, Startup
+from waterclock.adapter.api import AtHand, Rows, Startup
 from waterclock.errors import WaterclockError
 from waterclock.server.metering import MeteredFront, MeteredSession, kind_of
 from waterclock.testing.fake_adapter import FakeFront
@@ -95,3 +96,15 @@ def test_a_cancelled_statement() -> None:
 )
 def test_kinds_are_words_that_statements_begin_with(text: str, kind: str) -> None:
     assert kind_of(text) == kind
+
+
+def test_rows_that_are_at_hand_are_all_there_is() -> None:
+    async def main() -> list[Any]:
+        noted = Noted()
+        session = await session_of(noted)
+        batch = pa.RecordBatch.from_pydict({"n": [1, 2]})
+        rows = Rows((), AtHand([batch]))
+        assert session._metered(rows, 0.0) is rows, "whoever sends them sees that they are there"
+        return noted.told
+
+    assert asyncio.run(main()) == [("select", "ok", True)]

@@ -196,7 +196,7 @@ async def _valued(
     parameters: Parameters,
 ) -> pa.Table:
     """Constant rows, with defaults in the places that are not given."""
-    rows = [_full_row(table, places, row) for row in values]
+    rows = [full_row(table, places, row) for row in values]
     types = [column.type for column in table.columns]
     names = [column.name for column in table.columns]
     found = bind_values(
@@ -212,7 +212,7 @@ async def _valued(
     return made
 
 
-def _full_row(
+def full_row(
     table: Relation, places: Sequence[int], row: Sequence[ExpressionText | DefaultValue]
 ) -> list[ExpressionText]:
     if len(row) > len(places):
@@ -480,7 +480,7 @@ def _value_parameters(
     types: Sequence[PgType | None],
 ) -> tuple[PgType, ...]:
     """The types of parameters in VALUES: a parameter alone has the type of its column."""
-    full = [_full_row(table, places, row) for row in rows]
+    full = [full_row(table, places, row) for row in rows]
     lines = ", ".join("(" + ", ".join(_text_of(v) for v in row) + ")" for row in full)
     plan = planned(
         session,

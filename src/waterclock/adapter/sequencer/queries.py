@@ -152,9 +152,14 @@ async def _timeless(session: SqlSession, plan: Plan) -> pa.Table:
     if row is None:
         table = await session.front.reading.evaluate_over(plan.bound.sql, {}, {})
     else:
-        names = [column.name for column in plan.bound.columns]
-        table = pa.Table.from_arrays([pa.repeat(scalar, 1) for scalar in row], names=names)
+        table = known_row(plan, row)
     return shaped(table, [column.type for column in plan.bound.columns])
+
+
+def known_row(plan: Plan, row: Sequence[pa.Scalar]) -> pa.Table:
+    """The only row of a plan, made of constants."""
+    names = [column.name for column in plan.bound.columns]
+    return pa.Table.from_arrays([pa.repeat(scalar, 1) for scalar in row], names=names)
 
 
 def chosen(session: SqlSession, plan: Plan, as_of: AsOf | None) -> Moment:

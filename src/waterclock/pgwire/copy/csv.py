@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from waterclock.adapter.api import CopyHeader, CopyIn
 from waterclock.errors import WaterclockError
-from waterclock.pgwire.copy.decoding import CHUNK_BYTES, BatchBuilder
+from waterclock.pgwire.copy.decoding import CHUNK_BYTES, BatchBuilder, nullified
 from waterclock.pgwire.copy.lines import END_MARK, LineBuffer
 from waterclock.pgwire.errors import BadCopyData
 from waterclock.pgwire.values.zones import Zone
@@ -165,6 +165,9 @@ class CsvDecoder:
             raise self._builder.located(BadCopyData("CSV record is too long"), self._line)
 
     def _batch(self, records: list[str], numbers: list[int] | range) -> pa.RecordBatch:
+        columns = self._plain_columns(records)
+        if columns is not None:
+            return self._builder.build(columns, numbers)
         rows: list[list[str | None]] = []
         try:
             for record, number in zip(records, numbers, strict=True):
@@ -172,6 +175,19 @@ class CsvDecoder:
         except WaterclockError as fault:
             raise self._builder.check_before(fault, rows, numbers) from None
         return self._builder.build_rows(rows, numbers)
+
+    def _plain_columns(self, records: list[str]) -> list[list[str | None]] | None:
+        """The fields by column, all split at once, if the records are nothing but fields and
+        delimiters, and as many as there are columns; else None.
+        """
+        delimiter, width = self._options.delimiter, len(self._builder.columns)
+        if self._forced or any(record.count(delimiter) != width - 1 for record in records):
+            return None
+        text = delimiter.join(records)
+        if self._options.quote in text or "\r" in text or "\n" in text:
+            return None
+        fields = text.split(delimiter)
+        return [nullified(fields[place::width], self._options.null) for place in range(width)]
 
     def _row(self, record: str, number: int) -> list[str | None]:
         if "\r" in record or "\n" in record:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from decimal import Decimal
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from waterclock.adapter.api import Format
-from waterclock.model.pg_types import PgType
+from waterclock.model.pg_types import NO_MODIFIER, PgType, column_type
+from waterclock.persist.rows import arrow_type
 from waterclock.pgwire.values.calendar import (
     EPOCH_DAYS,
     EPOCH_MICROS,
@@ -26,45 +28,60 @@ from waterclock.pgwire.values.calendar import (
     format_offset,
     format_timestamp,
 )
+from waterclock.pgwire.values.numbers_out import numeric_bytes
 from waterclock.pgwire.values.zones import Zone
 
 FEW_ROWS = 48
+Encoder: TypeAlias = Callable[[pa.Array], "list[bytes | None] | None"]
+"""The values of a short column as bytes, nulls being None; None if one of them is not common."""
 
 _BOOL, _DATE, _TIMESTAMP, _TIMESTAMPTZ, _FLOAT8 = 16, 1082, 1114, 1184, 701
 _INTS = {20: (pa.int64(), ">q"), 21: (pa.int16(), ">h"), 23: (pa.int32(), ">i")}
-_MZ_TIMESTAMP, _OID = 16552, 26
+_MZ_TIMESTAMP, _OID, _NUMERIC = 16552, 26, 1700
 _TEXTS = frozenset({18, 19, 25, 114, 1042, 1043})
 _JSONB = 3802
 _PLAIN_FROM, _PLAIN_BELOW = 1e-4, 1e15
+
+
+def few_encoder(held: pa.DataType, declared: PgType, form: Format, zone: Zone) -> Encoder | None:
+    """Encodes short columns of a type, held as given, in the format; None if it is not common."""
+    oid = declared.oid
+    if held == pa.string() and oid in _TEXTS:
+        return _of_values(str.encode)
+    if held == pa.string() and oid == _JSONB:
+        version = b"\x01" if form is Format.BINARY else b""
+        return _of_values(lambda text: version + text.encode())
+    if oid in _INTS and held == _INTS[oid][0]:
+        return _of_values(_number if not form else struct.Struct(_INTS[oid][1]).pack)
+    if held == pa.int64() and oid in (_MZ_TIMESTAMP, _OID):
+        pack = struct.Struct(">q" if oid == _MZ_TIMESTAMP else ">I").pack
+        return _of_values(_number if not form else pack)
+    if held == pa.bool_() and oid == _BOOL:
+        yes, no = (b"\x01", b"\x00") if form else (b"t", b"f")
+        return _of_values(lambda value: yes if value else no)
+    if oid == _NUMERIC and held == arrow_type(column_type(declared)):
+        return _of_values(_numeric(declared.modifier, held.scale, form))
+    if held == pa.float64() and oid == _FLOAT8:
+        return lambda column: _floats(column.to_pylist(), form)
+    if held == pa.date32() and oid == _DATE:
+        encode = _date_bytes if form else lambda day: format_date(day).encode()
+        return lambda column: _each(column.view(pa.int32()).to_pylist(), encode)
+    if pa.types.is_timestamp(held) and held.unit == "us" and oid in (_TIMESTAMP, _TIMESTAMPTZ):
+        encode = _moment(oid, form, zone)
+        return lambda column: _each(column.view(pa.int64()).to_pylist(), encode)
+    return None
 
 
 def encode_few(
     column: pa.Array, declared: PgType, form: Format, zone: Zone
 ) -> list[bytes | None] | None:
     """The values in the format, nulls being None; None if the type, or a value, is not common."""
-    held = column.type
-    oid = declared.oid
-    if held == pa.string() and oid in _TEXTS:
-        return _each(column.to_pylist(), str.encode)
-    if held == pa.string() and oid == _JSONB:
-        version = b"\x01" if form is Format.BINARY else b""
-        return _each(column.to_pylist(), lambda text: version + text.encode())
-    if oid in _INTS and held == _INTS[oid][0]:
-        return _each(column.to_pylist(), _number if not form else struct.Struct(_INTS[oid][1]).pack)
-    if held == pa.int64() and oid in (_MZ_TIMESTAMP, _OID):
-        pack = struct.Struct(">q" if oid == _MZ_TIMESTAMP else ">I").pack
-        return _each(column.to_pylist(), _number if not form else pack)
-    if held == pa.bool_() and oid == _BOOL:
-        yes, no = (b"\x01", b"\x00") if form else (b"t", b"f")
-        return _each(column.to_pylist(), lambda value: yes if value else no)
-    if held == pa.float64() and oid == _FLOAT8:
-        return _floats(column.to_pylist(), form)
-    if held == pa.date32() and oid == _DATE:
-        days = column.view(pa.int32()).to_pylist()
-        return _each(days, _date_bytes if form else lambda day: format_date(day).encode())
-    if pa.types.is_timestamp(held) and held.unit == "us" and oid in (_TIMESTAMP, _TIMESTAMPTZ):
-        return _moments(column.view(pa.int64()).to_pylist(), oid, form, zone)
-    return None
+    encode = few_encoder(column.type, declared, form, zone)
+    return None if encode is None else encode(column)
+
+
+def _of_values(encode: Callable[[Any], bytes]) -> Encoder:
+    return lambda column: _each(column.to_pylist(), encode)
 
 
 def _each(values: list[Any], encode: Callable[[Any], bytes]) -> list[bytes | None]:
@@ -75,6 +92,17 @@ def _number(value: int) -> bytes:
     return b"%d" % value
 
 
+def _numeric(modifier: int, scale: int, form: Format) -> Callable[[Decimal], bytes]:
+    """Encodes decimals: with all digits of a declared scale, else without zeros at the end."""
+    is_trimmed = modifier == NO_MODIFIER and scale > 0
+
+    def text(value: Decimal) -> str:
+        digits = format(value, "f")
+        return digits.rstrip("0").rstrip(".") if is_trimmed else digits
+
+    return lambda value: numeric_bytes(text(value)) if form else text(value).encode()
+
+
 def _floats(values: list[float | None], form: Format) -> list[bytes | None] | None:
     if form:
         return _each(values, struct.Struct(">d").pack)
@@ -83,12 +111,12 @@ def _floats(values: list[float | None], form: Format) -> list[bytes | None] | No
     return None
 
 
-def _moments(micros: list[int | None], oid: int, form: Format, zone: Zone) -> list[bytes | None]:
+def _moment(oid: int, form: Format, zone: Zone) -> Callable[[int], bytes]:
     if form:
-        return _each(micros, _moment_bytes)
+        return _moment_bytes
     if oid == _TIMESTAMP:
-        return _each(micros, lambda value: format_timestamp(value).encode())
-    return _each(micros, lambda value: _zoned(value, zone))
+        return lambda value: format_timestamp(value).encode()
+    return lambda value: _zoned(value, zone)
 
 
 def _zoned(micros: int, zone: Zone) -> bytes:

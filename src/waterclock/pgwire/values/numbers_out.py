@@ -117,13 +117,14 @@ def _without_exponent(text: str, scale: int) -> str:
 def numeric_binary(column: pa.Array, modifier: int) -> pa.Array:
     """Decimals as groups of four decimal digits, with how many digits are shown."""
     encoded: list[bytes | None] = [
-        None if text is None else _numeric_bytes(text)
+        None if text is None else numeric_bytes(text)
         for text in numeric_text(column, modifier).to_pylist()
     ]
     return pa.array(encoded, pa.binary())
 
 
-def _numeric_bytes(text: str) -> bytes:
+def numeric_bytes(text: str) -> bytes:
+    """A decimal, written without an exponent, in the binary format."""
     sign = 0
     if text[0] == "-":
         sign, text = 0x4000, text[1:]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -12,22 +11,36 @@ import pyarrow as pa
 from waterclock.adapter.api import ColumnDescription, Format
 from waterclock.pgwire.values.binary_out import encode_binary
 from waterclock.pgwire.values.columns import data_of, joined, of_rows, with_length
-from waterclock.pgwire.values.few import FEW_ROWS, encode_few
+from waterclock.pgwire.values.few import FEW_ROWS, Encoder, encode_few, few_encoder
 from waterclock.pgwire.values.text_out import encode_text
 from waterclock.pgwire.values.zones import Zone
 
 SLICE_ROWS = 4_096
 """Rows that are encoded in one go: few enough not to hold up other connections."""
+_DATA_ROW = struct.Struct(">cih")
 _HEADER = np.dtype([("kind", "S1"), ("length", ">i4"), ("fields", ">i2")])
 
 
-@dataclass(frozen=True, slots=True)
 class RowEncoder:
     """Encodes batches of the columns given; there is one format for each."""
 
-    columns: tuple[ColumnDescription, ...]
-    formats: tuple[Format, ...]
-    zone: Zone
+    __slots__ = ("_few", "_schema", "columns", "formats", "zone")
+
+    def __init__(
+        self, columns: tuple[ColumnDescription, ...], formats: tuple[Format, ...], zone: Zone
+    ) -> None:
+        self.columns = columns
+        self.formats = formats
+        self.zone = zone
+        self._schema: pa.Schema | None = None
+        self._few: list[Encoder | None] = []
+        """How short columns of batches with that schema are encoded."""
+
+    def is_for(
+        self, columns: tuple[ColumnDescription, ...], formats: tuple[Format, ...], zone: Zone
+    ) -> bool:
+        """Whether it is known, without a look at each column, to encode just these."""
+        return self.columns is columns and self.zone is zone and self.formats == formats
 
     def encode(self, batch: pa.RecordBatch) -> Iterator[tuple[int, memoryview]]:
         """Messages for some rows at a time, with the number of rows."""
@@ -40,11 +53,25 @@ class RowEncoder:
             yield rows.num_rows, self._messages(rows)
 
     def _few_messages(self, rows: pa.RecordBatch) -> bytes:
-        columns = [
-            encode_one_by_one(rows.column(i), column, self.formats[i], self.zone)
-            for i, column in enumerate(self.columns)
-        ]
+        if self._schema is None or not rows.schema.equals(self._schema):
+            self._schema = rows.schema
+            self._few = [
+                few_encoder(field.type, column.type, form, self.zone)
+                for field, column, form in zip(rows.schema, self.columns, self.formats, strict=True)
+            ]
+        columns = [self._few_values(rows.column(i), i) for i in range(len(self.columns))]
         return b"".join([data_row([column[row] for column in columns]) for row in range(len(rows))])
+
+    def _few_values(self, values: pa.Array, place: int) -> list[bytes | None]:
+        few = self._few[place]
+        encoded = None if few is None else few(values)
+        if encoded is not None:
+            return encoded
+        described, form = self.columns[place], self.formats[place]
+        many: list[bytes | None] = (
+            encode(values, described, form, self.zone).cast(pa.binary()).to_pylist()
+        )
+        return many
 
     def _messages(self, rows: pa.RecordBatch) -> memoryview:
         parts: list[pa.Array] = []
@@ -60,15 +87,15 @@ class RowEncoder:
 
 def data_row(values: Sequence[bytes | None]) -> bytes:
     """One DataRow message."""
-    parts = [struct.pack(">h", len(values))]
+    parts = []
     for value in values:
         if value is None:
             parts.append(b"\xff\xff\xff\xff")
         else:
-            parts.append(struct.pack(">i", len(value)))
+            parts.append(len(value).to_bytes(4, "big"))
             parts.append(value)
     body = b"".join(parts)
-    return b"D" + struct.pack(">i", len(body) + 4) + body
+    return _DATA_ROW.pack(b"D", len(body) + 6, len(values)) + body
 
 
 def encode_one_by_one(

@@ -78,11 +78,16 @@ def float_parser(name: str, greatest: float, least: float) -> Callable[[str], st
     return parse
 
 
+def precision_and_scale(modifier: int) -> tuple[int, int]:
+    """How many digits a `numeric` of that modifier has, and how many of them after the point."""
+    if modifier == NO_MODIFIER:
+        return MAX_DECIMAL_PRECISION, UNCONSTRAINED_SCALE
+    return (modifier - 4) >> 16, (modifier - 4) & 0xFFFF
+
+
 def numeric_parser(modifier: int) -> Callable[[str], Decimal]:
     """The input function of `numeric` with that modifier."""
-    precision, scale = MAX_DECIMAL_PRECISION, UNCONSTRAINED_SCALE
-    if modifier != NO_MODIFIER:
-        precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0xFFFF
+    precision, scale = precision_and_scale(modifier)
 
     def parse(text: str) -> Decimal:
         number = text.strip(_SPACE)

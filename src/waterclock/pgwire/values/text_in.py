@@ -38,6 +38,7 @@ from waterclock.pgwire.values.scalars_in import (
     parse_char,
     parse_name,
     parse_uuid,
+    precision_and_scale,
 )
 from waterclock.pgwire.values.zones import Zone
 
@@ -144,7 +145,7 @@ def _rounded(parse: Callable[[str], int], digits: int) -> Callable[[str], int]:
 
 def _decode_plain(texts: pa.Array, name: str, declared: PgType) -> pa.Array | None:
     """All at once, if every text has the plain form of the type; else None."""
-    form = _PLAIN.get(name)
+    form = _plain_numeric(declared.modifier) if name == "numeric" else _PLAIN.get(name)
     if form is None or (name.startswith("time") and declared.modifier != NO_MODIFIER):
         return None
     if pc.all(pc.match_substring_regex(texts, form)).as_py() is False:
@@ -160,6 +161,15 @@ def _decode_plain(texts: pa.Array, name: str, declared: PgType) -> pa.Array | No
                 return texts.cast(target)
     except pa.ArrowInvalid:
         return None  # the 30th of February, among others
+
+
+def _plain_numeric(modifier: int) -> str | None:
+    """What numbers look like that fit without being rounded; None if hardly any does."""
+    precision, scale = precision_and_scale(modifier)
+    if precision <= scale:
+        return None
+    fraction = f"(?:\\.[0-9]{{1,{scale}}})?" if scale else ""
+    return f"^-?[0-9]{{1,{precision - scale}}}{fraction}$"
 
 
 def _one_by_one(texts: Sequence[str | None], parse: Callable[[str], Any]) -> list[Any]:
