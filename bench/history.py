@@ -4,6 +4,7 @@
 
 The cost of keeping a view fresh must follow the change, not the history. Beside it, the same view
 evaluated from scratch by Spark on the same rows. Every maintained answer is checked against that.
+The Python workers together must not take more than 1.5 GB meanwhile, however large the state is.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructType
 from report import Report
+from workers import WorkerMemory
 
 from waterclock.compute.catalyst.trees import Builder, Logical
 from waterclock.compute.dataflow.dataflow import Dataflow
@@ -151,9 +153,11 @@ def main() -> None:
             began = time.perf_counter()
             case = Case(spark, folder, history)
             report.figure(f"{history:,} rows: first contents", time.perf_counter() - began, "s")
-            took = [case.refresh(arguments.change, n) for n in range(arguments.steps)]
+            with WorkerMemory() as memory:
+                took = [case.refresh(arguments.change, n) for n in range(arguments.steps)]
             medians.append(statistics.median(took[5:]))
             report.figure(f"{history:,} rows: a step", 1e3 * medians[-1], "ms")
+            report.limit(f"{history:,} rows: Python workers", memory.peak / 1e6, 1500, "MB")
             seconds, rows = case.from_scratch()
             report.figure(f"{history:,} rows: Spark from scratch", 1e3 * seconds, "ms")
             assert case.maintained() == rows, "the maintained view is not the view"

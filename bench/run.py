@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("persist.py", "arrangement.py", "history.py", "catalog.py", "server.py")
+BENCHMARKS = (
+    *("persist.py", "arrangement.py", "history.py", "steps.py", "idle.py", "catalog.py"),
+    *("server.py", "kafka.py", "postgres.py", "freshness.py"),
+)
 
 
 def main() -> None:

@@ -1,11 +1,16 @@
 """What a step costs: beside an empty Spark job, with many views, and when the change is large.
 
-    python bench/steps.py [--change 100] [--large 2000000] [--steps 30]
+    python bench/steps.py [--change 100] [--large 10000000] [--steps 30] [--pathway PYTHON]
 
-Three claims. A small step of a view with one join and one aggregate takes at most three times an
+Four claims. A small step of a view with one join and one aggregate takes at most three times an
 empty job with one Python stage. Ten views over one changed input take at most three times what one
 takes, because they share a job. A large change runs at not less than 0.3 of the speed at which
-Spark SQL computes the same from scratch. Every maintained answer is checked.
+Spark SQL computes the same from scratch, and faster than Pathway takes it in. Every maintained
+answer is checked.
+
+Pathway lives in an environment of its own, because its dependencies are others: make one with
+`python -m venv peer && peer/bin/pip install pathway pandas`, and name its Python with `--pathway`
+or in WATERCLOCK_BENCH_PATHWAY. Without one the comparison is left out, and the report says so.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import argparse
 import os
 import shutil
 import statistics
+import subprocess
 import tempfile
 import time
 from collections import Counter
@@ -118,7 +124,8 @@ def small_steps(bench: Bench, report: Report, change: int, steps: int) -> None:
     report.limit("ten views against one", medians["ten"] / medians["one"], 3, "x")
 
 
-def large_step(bench: Bench, report: Report, rows: int) -> None:
+def large_step(bench: Bench, report: Report, rows: int) -> float:
+    """How long a change of so many rows takes."""
     dataflow = loaded(bench, "large", [2], 1000)
     orders = rows_of(ORDERS, rows, 10**9, 7)
     took, [output] = step(dataflow, {ORDERS: delta(orders, dataflow.upper)})
@@ -141,6 +148,25 @@ def large_step(bench: Bench, report: Report, rows: int) -> None:
     report.figure(f"{rows:,} rows changed", rows / took / cores, "rows/s per core")
     report.figure("Spark SQL from scratch", rows / scratch / cores, "rows/s per core")
     report.bar("a large step against Spark SQL", scratch / took, 0.3)
+    return took
+
+
+def beside_pathway(report: Report, python: str | None, rows: int, took: float) -> None:
+    """The same change in Pathway, in the same run."""
+    if python is None:
+        print("  Pathway is left out: no Python that has it was named", flush=True)
+        return
+    script = Path(__file__).parent / "peers" / "pathway_change.py"
+    ran = subprocess.run(
+        [python, str(script), str(rows)], capture_output=True, text=True, check=False
+    )
+    if ran.returncode:
+        print(f"  Pathway is left out: {ran.stderr.strip().splitlines()[-1]}", flush=True)
+        return
+    seconds = float(ran.stdout.rpartition("seconds ")[2])
+    cores = os.cpu_count() or 1
+    report.figure("Pathway", rows / seconds / cores, "rows/s per core")
+    report.bar("a large step against Pathway", seconds / took, 1.0)
 
 
 def main() -> None:
@@ -148,6 +174,7 @@ def main() -> None:
     parser.add_argument("--change", type=int, default=100)
     parser.add_argument("--large", type=int, default=10_000_000)
     parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--pathway", default=os.environ.get("WATERCLOCK_BENCH_PATHWAY"))
     arguments = parser.parse_args()
     os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
     spark = open_session("local[*]", {"spark.driver.memory": "6g"})
@@ -155,7 +182,8 @@ def main() -> None:
     bench = Bench(spark)
     try:
         small_steps(bench, report, arguments.change, arguments.steps)
-        large_step(bench, report, arguments.large)
+        took = large_step(bench, report, arguments.large)
+        beside_pathway(report, arguments.pathway, arguments.large, took)
     finally:
         shutil.rmtree(bench.root)
     report.exit()

@@ -16,4 +16,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The long ones first, and the quick ones last: they fill what time is left."""
-    items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in ("long", "slow")])
+    items.sort(key=_haste)
+
+
+def _haste(item: pytest.Item) -> list[bool]:
+    return [item.get_closest_marker(name) is None for name in ("long", "slow")]

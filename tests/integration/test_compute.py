@@ -61,11 +61,11 @@ class Server:
     def start(self) -> None:
         self._starts += 1
         self._directory = DataDirectory(self._path / "data")
-        store = Store.open(
+        self.store = Store.open(
             self._directory.blob, self._directory.consensus, f"server {self._starts}"
         )
-        self.storage = Storage(store)
-        self.notes = Notes(store, "view/")
+        self.storage = Storage(self.store)
+        self.notes = Notes(self.store, "view/")
         self.compute = Compute(
             self.storage, self.notes, self._spark, self._path / "views", release_s=0
         )

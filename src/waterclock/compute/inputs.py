@@ -2,6 +2,9 @@
 
 Times are used up in order. What was received beyond the end of a step waits here for a later one,
 because another input may not be so far; and what a step uses stays until the step has succeeded.
+
+Contents to begin with that are large are not received: they stay where storage has them, and the
+tasks of the first step read them there.
 """
 
 from __future__ import annotations
@@ -11,10 +14,15 @@ import pyarrow.compute as pc
 
 from waterclock.model.ids import GlobalId
 from waterclock.model.timeline import EPOCH_MILLIS
+from waterclock.persist.portions import Listing
 from waterclock.persist.rows import TIME
 from waterclock.storage.api import Progress, ReadCapability, Updates
+from waterclock.storage.contents import Contents, is_complete, try_contents
 from waterclock.storage.controller import Storage
+from waterclock.storage.subscription import Subscription
 
+LARGE_ROWS = 200_000
+"""From so many updates on, the contents of an input are read by the tasks of its first step."""
 FINISHED = 2**62
 """The upper of an input that will never change again."""
 
@@ -35,9 +43,15 @@ class Input:
         self.is_stopped = False
         """Take nothing in for the moment, even if there is something."""
         self.rows = 0
-        """How many updates have been received."""
-        as_of = EPOCH_MILLIS.frontier(start if contents else start - 1)
-        self._subscription = storage.subscribe_at(capability, as_of=as_of, snapshot=contents)
+        """How many updates have been received, or are to be read from where they are."""
+        self._start = start if contents else start - 1
+        self._is_new = contents
+        self._contents: Contents | None = None
+        self._subscription = self._subscribed(contents)
+
+    def _subscribed(self, contents: bool) -> Subscription:
+        as_of = EPOCH_MILLIS.frontier(self._start)
+        return self._storage.subscribe_at(self.capability, as_of=as_of, snapshot=contents)
 
     @property
     def collection(self) -> GlobalId:
@@ -45,6 +59,8 @@ class Input:
 
     def receive(self) -> int:
         """Take in what storage has by now, and tell up to where it is complete."""
+        if self._is_new and not self._begin():
+            return self._upper
         while self._upper < FINISHED and not self.is_stopped:
             match self._subscription.receive(0):
                 case Updates(batch):
@@ -57,6 +73,26 @@ class Input:
                     break
         return self._upper
 
+    def _begin(self) -> bool:
+        """Find out what there is to begin with; False if that is not complete yet."""
+        if not is_complete(self._storage, self.collection, self._start):
+            return False
+        found = try_contents(self._storage, self.capability, self._start, LARGE_ROWS)
+        if found is not None:
+            self._subscription.close()
+            self._subscription = self._subscribed(contents=False)
+            self._contents = found
+            self._waiting.append(found.here)
+            self.rows += found.rows
+            self._upper = self._start + 1
+        self._is_new = False
+        return True
+
+    @property
+    def contents(self) -> Listing | None:
+        """Where to read what there was to begin with, if that was not received."""
+        return None if self._contents is None else self._contents.listing
+
     def before(self, upper: int) -> pa.Table | None:
         """The updates before `upper` that wait; None if there are none."""
         if not self._waiting:
@@ -67,6 +103,7 @@ class Input:
 
     def forget(self, upper: int) -> None:
         """The updates before `upper` have been used."""
+        self._drop_contents()
         if self._waiting:
             table = pa.concat_tables(self._waiting)
             later = table.filter(pc.greater_equal(table[TIME], upper))
@@ -74,7 +111,8 @@ class Input:
 
     def latest(self) -> int:
         """The time of the last update that waits; 0 if none does."""
-        return max((pc.max(table[TIME]).as_py() for table in self._waiting), default=0)
+        known: list[int] = [pc.max(t[TIME]).as_py() for t in self._waiting if t.num_rows]
+        return max([*known, 0 if self._contents is None else self._start])
 
     def hold(self, time: int) -> None:
         """Keep the input readable from `time` on, and no longer from before."""
@@ -85,3 +123,9 @@ class Input:
     def close(self) -> None:
         """Receive no more."""
         self._subscription.close()
+        self._drop_contents()
+
+    def _drop_contents(self) -> None:
+        if self._contents is not None:
+            self._contents.close()
+            self._contents = None

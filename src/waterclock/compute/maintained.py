@@ -39,6 +39,7 @@ from waterclock.model.ids import GlobalId
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.persist.consolidate import consolidate
 from waterclock.persist.notes import Notes
+from waterclock.persist.portions import Listing
 from waterclock.persist.records import AnyEvent
 from waterclock.persist.state import State
 from waterclock.persist.store import Plan
@@ -112,7 +113,7 @@ class Group:
         """What the outputs lack, to be written with the next step."""
         self._is_noted = True
         """Whether what is noted of the state is true."""
-        self.is_finished = False
+        self.is_finished = dataflow.has_begun and dataflow.upper == FINISHED
         self.since = 0
         """The outputs can be read from this time on, as far as is known here."""
 
@@ -135,6 +136,12 @@ class Group:
     def rows_read(self) -> int:
         """How many updates of the inputs have been received."""
         return sum(each.rows for view in self.views for each in view.inputs)
+
+    def rows_of(self, view: GlobalId) -> int:
+        """How many updates the state of a view holds."""
+        own = f"{view}_op"
+        found = self.dataflow.arrangements.items()
+        return sum(arrangement.rows for name, arrangement in found if name.startswith(own))
 
     def stop(self) -> None:
         """Give up the step that is going on, as soon as possible; it raises, or does nothing."""
@@ -164,7 +171,7 @@ class Group:
         if self.is_finished:
             return False
         upper = min(view.upper() for view in self.views)
-        if self._rebuilt_to is not None:
+        if self._rebuilt_to is not None and self._rebuilt_to < FINISHED:
             return upper >= self._rebuilt_to and self._rebuild(self._rebuilt_to)
         if upper <= self.dataflow.upper:
             return False
@@ -177,20 +184,24 @@ class Group:
     def _finish(self) -> None:
         """Nothing more will come: do the last steps, and close the outputs for good.
 
-        Time goes on, so the view does too until time alone changes nothing any more.
+        Time goes on, so the view does too until time alone changes nothing any more. Then the state
+        is right for ever. If that was lost after the outputs were closed, it is all there is to do.
         """
         inputs = [each for view in self.views for each in view.inputs]
         last = max([self.dataflow.upper, *(each.latest() for each in inputs)]) + 1
         self._step(last)
         while (due := self.dataflow.last_due()) is not None:
             self._step(due + 1)
-        self._write(self.dataflow.unchanged(), EPOCH_MILLIS.empty())
+        nothing = self.dataflow.unchanged()
+        self._write(nothing, EPOCH_MILLIS.empty())
+        self.dataflow.commit(FINISHED, nothing)
+        self._rebuilt_to = None
         self.is_finished = True
 
     def _step(self, upper: int) -> None:
         deltas = self._deltas(upper)
         if deltas or self.dataflow.due_before(upper) or not self.dataflow.has_begun:
-            ticked = self.dataflow.compute(upper, deltas)
+            ticked = self.dataflow.compute(upper, deltas, self._contents())
             self._is_noted = False
         else:
             ticked = self.dataflow.unchanged()
@@ -199,7 +210,7 @@ class Group:
 
     def _rebuild(self, upper: int) -> bool:
         """Bring the state to where the outputs are, and find out what they lack."""
-        ticked = self.dataflow.compute(upper, self._deltas(upper))
+        ticked = self.dataflow.compute(upper, self._deltas(upper), self._contents())
         for output, changes in self._told(ticked):
             stored = stored_at(self._storage, output.writer.id, upper - 1, output.columns)
             lacks = None if stored is None else lacking(stored, _as(changes, output.columns), upper)
@@ -228,6 +239,11 @@ class Group:
                     deltas[each.collection] = table
         return deltas
 
+    def _contents(self) -> dict[GlobalId, Listing]:
+        """Where the inputs' first contents are that were not received."""
+        inputs = [each for view in self.views for each in view.inputs]
+        return {each.collection: each.contents for each in inputs if each.contents is not None}
+
     def _count(self, upper: int, ticked: Ticked) -> None:
         """What a step gave is durable: let its state count."""
         self.dataflow.commit(upper, ticked)
@@ -255,6 +271,9 @@ class Group:
 
         What there is to remember of the state rides along.
         """
+        if self._is_closed:
+            self._note_at_end(frontier)
+            return
         told = self._told(ticked)
         writes = [
             Write(output.writer, self._with_owed(output, changes), frontier)
@@ -269,6 +288,17 @@ class Group:
         self._owed.clear()
         for (output, _), writer in zip(told, moved, strict=True):
             output.writer = writer
+
+    @property
+    def _is_closed(self) -> bool:
+        """Whether the outputs are what they will ever be."""
+        return self.views[0].errors.writer.frontier.is_empty
+
+    def _note_at_end(self, frontier: Frontier[int]) -> None:
+        """Remember state that was computed again for closed outputs, once it is complete."""
+        if frontier.is_empty:
+            self._notes.change(_encoded(self.dataflow.kept_after()))
+            self._is_noted = True
 
     def _with_owed(self, output: Output, changes: pa.Table) -> pa.Table | None:
         """The changes with what the output has lacked since its state was rebuilt."""

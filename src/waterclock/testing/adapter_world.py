@@ -33,7 +33,7 @@ from waterclock.adapter.coordinator import Coordinator, Pace
 from waterclock.adapter.front import SqlFront
 from waterclock.adapter.secrets import KEY_BYTES, SecretBox
 from waterclock.adapter.session import SqlSession
-from waterclock.compute.api import View
+from waterclock.compute.api import Status, View
 from waterclock.compute.engine import Engine, OpenEngine, Spark
 from waterclock.compute.errors import NotMaintainable
 from waterclock.errors import WaterclockError
@@ -61,6 +61,7 @@ class NoEngine:
     def __init__(self) -> None:
         self.errors: dict[GlobalId, tuple[GlobalId, ...]] = {}
         """What a test lets be the errors of a collection."""
+        self.statuses: dict[GlobalId, Status] = {}
 
     def check_view(self, view: View) -> tuple[Any, ...]:
         raise NotMaintainable(f"there is no engine for {len(view.results)} results")
@@ -73,6 +74,10 @@ class NoEngine:
 
     def has_index(self, _: GlobalId) -> bool:
         return False
+
+    def status(self, output: GlobalId) -> Status:
+        """How a test lets a view be doing."""
+        return self.statuses[output]
 
     def tick(self, _: float | None = None) -> bool:
         return False

@@ -117,6 +117,15 @@ class Arrangement:
             self._users.update(covers)
         return Trace(self.layout, runs, EVERY_HASH, partial(self._release, covers))
 
+    def glance(self) -> tuple[int, tuple[Run, ...]]:
+        """The upper, and the runs that hold everything before it.
+
+        Unlike a trace it holds nothing: a run may lose its name at once. Whoever has the run open,
+        as the caller now has, can go on reading it.
+        """
+        with self._lock:
+            return self._upper, tuple(self._runs.values())
+
     def advance(self, upper: int, written: Iterable[Cover] = ()) -> None:
         """The step up to `upper` is committed, and these are the runs it wrote.
 

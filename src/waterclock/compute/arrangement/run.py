@@ -23,6 +23,7 @@ from __future__ import annotations
 import json
 import threading
 import zlib
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -130,6 +131,19 @@ class Run:
             found = matches(present, hashes[lows[number] : highs[number]])
             if len(found):
                 yield batch.take(pa.array(found))
+
+    def having(self, hash_: int) -> Iterator[pa.RecordBatch]:
+        """All rows that have the hash, without a copy: `lookup` for a single one."""
+        firsts, lasts = self._summary.firsts, self._summary.lasts
+        number = bisect_left(lasts, hash_)
+        wanted = np.uint64(hash_)
+        while number < len(firsts) and firsts[number] <= hash_:
+            batch, present = self._batch(number)
+            start = int(present.searchsorted(wanted, side="left"))
+            stop = int(present.searchsorted(wanted, side="right"))
+            if start < stop:
+                yield batch.slice(start, stop - start)
+            number += 1
 
     def scan(self, hashes: HashRange = EVERY_HASH) -> Iterator[pa.RecordBatch]:
         """All rows whose hash is in the range, in order of hash, without a copy."""

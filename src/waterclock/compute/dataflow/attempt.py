@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark import SparkContext, SparkStageInfo
 
 from waterclock.compute.dataflow.tick import ATTEMPT, Inbox, Tick
+from waterclock.persist.portions import Listing
 
 T = TypeVar("T")
 _PATIENCE_S = 10.0
@@ -33,9 +34,15 @@ class Attempt:
         self._inbox = Inbox(folder / self.name)
         self._parts = parts
 
-    def run(self, tick: Tick, deltas: Mapping[str, pa.Table], job: Callable[[], T]) -> T:
+    def run(
+        self,
+        tick: Tick,
+        deltas: Mapping[str, pa.Table],
+        contents: Mapping[str, Listing],
+        job: Callable[[], T],
+    ) -> T:
         """What the job gives, with this in its inbox."""
-        self._inbox.put(tick, deltas)
+        self._inbox.put(tick, deltas, contents)
         self._context.setJobGroup(self.name, "step of views", interruptOnCancel=True)
         try:
             return job()

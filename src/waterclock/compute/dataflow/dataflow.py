@@ -36,7 +36,9 @@ from waterclock.compute.kernels.step import Window
 from waterclock.compute.kernels.temporal import DUE, NEVER, waiting
 from waterclock.compute.plan.nodes import Arrange
 from waterclock.model.ids import GlobalId
+from waterclock.persist.blob.api import Blob
 from waterclock.persist.errors import Damaged
+from waterclock.persist.portions import Listing
 
 WIDE_ROWS = 200_000
 """From so many changed rows on, the work is spread over many tasks."""
@@ -56,19 +58,21 @@ class Dataflow:
         kept: Mapping[str, Kept] | None = None,
         opened: Mapping[str, Arrangement] | None = None,
         wide_rows: int = WIDE_ROWS,
+        blob: Blob | None = None,
     ) -> None:
         """A new dataflow that begins at `upper`; or one as of `upper`, with the state it had.
 
         `kept` is what was remembered of that, for each owner: `Damaged` if the state is not that,
         or is of other plans. Or it is open already, and was left as of `upper`. `folder` may be
-        shared with other dataflows whose owners have other names.
+        shared with other dataflows whose owners have other names. `blob` has the objects of listed
+        contents, if there will be any.
         """
         self._inbox = folder / f"inbox-{uuid.uuid4().hex}"
         self._wide_rows = wide_rows
         self._tasks = max(2, spark.sparkContext.defaultParallelism)
-        self._job = Job(spark, builder, program, folder / "state", self._inbox)
+        self._job = Job(spark, builder, program, folder / "state", self._inbox, blob)
         self._spread = partial(
-            Job, spark, builder, program.spread(), folder / "state", self._inbox, self._tasks
+            Job, spark, builder, program.spread(), folder / "state", self._inbox, blob, self._tasks
         )
         self._wide: Job | None = None
         self._upper = upper
@@ -147,11 +151,18 @@ class Dataflow:
         """What a step over times in which nothing happens gives, without a job."""
         return self._job.nothing()
 
-    def compute(self, upper: int, deltas: Mapping[GlobalId, pa.Table]) -> Ticked:
+    def compute(
+        self,
+        upper: int,
+        deltas: Mapping[GlobalId, pa.Table],
+        contents: Mapping[GlobalId, Listing] | None = None,
+    ) -> Ticked:
         """The outputs' changes up to `upper`, from all changes of the inputs since the last step.
 
-        The columns of a delta are those of the collection, then time and diff.
+        The columns of a delta are those of the collection, then time and diff. `contents` are
+        changes too, where they are stored.
         """
+        listed = contents or {}
         with ExitStack() as stack:
             traces = {
                 name: stack.enter_context(arrangement.trace())
@@ -165,7 +176,9 @@ class Dataflow:
             }
             tick = Tick(self._upper, upper, not self._begun, state)
             try:
-                ticked = self._fitting_job(deltas).run(tick, deltas)
+                rows = sum(each.num_rows for each in deltas.values())
+                rows += sum(each.rows for each in listed.values())
+                ticked = self._fitting_job(rows).run(tick, deltas, listed)
                 return replace(ticked, runs=self._without_gaps(upper, ticked))
             except BaseException:
                 for arrangement in self.arrangements.values():
@@ -221,9 +234,9 @@ class Dataflow:
         counts = [job.tasks() for job in (self._job, self._wide) if job is not None]
         return sum(done for done, _ in counts), sum(of for _, of in counts)
 
-    def _fitting_job(self, deltas: Mapping[GlobalId, pa.Table]) -> Job:
-        """The job for changes of that size: in one task, or spread over many."""
-        if sum(table.num_rows for table in deltas.values()) < self._wide_rows:
+    def _fitting_job(self, rows: int) -> Job:
+        """The job for so many changes: in one task, or spread over many."""
+        if rows < self._wide_rows:
             return self._job
         if self._wide is None:
             self._wide = self._spread()

@@ -8,9 +8,10 @@ are the outputs of the program.
 An operator's level is one more than the highest level among its bases. All operators of a level run
 together in one Python stage, whatever view they belong to; Catalyst computes branches in between.
 The number of levels, not of operators or views, decides what a tick costs. So a branch that only
-picks columns of an operator's output does not begin a level: the stage does that itself. That is
-only possible while all rows are in one place; a program that is spread over many tasks is made
-without it (`spread`).
+picks columns, or leaves out rows that are null in some, does not begin a level: the stage that has
+its base does that itself, the one that reads the inputs too. That is only possible while all rows
+are in one place; a program that is spread over many tasks is made without it (`spread`), and there
+such rows are sent to where they are needed (`sending`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from waterclock.compute.plan.nodes import (
     Attributes,
     Constant,
     Distinct,
+    Filter,
     Get,
     Join,
     Linear,
@@ -44,6 +46,17 @@ Stateful = Join | Reduce | Distinct | Threshold | Single | TopK | Temporal | Reg
 Base = Get | Constant | Stateful
 
 
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """What a branch that needs nothing from Catalyst consists of: places of its base's columns.
+
+    Only rows count that are not null in those of `present`.
+    """
+
+    places: tuple[int, ...]
+    present: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class Branch:
     """The rows of a base, through steps, counted positively or negatively."""
@@ -54,22 +67,27 @@ class Branch:
     positive: bool = True
 
     @cached_property
-    def picks(self) -> tuple[int, ...] | None:
-        """The places of the base's columns that the branch consists of, if it is no more than that.
-
-        The base must be an operator whose output needs nothing from Catalyst.
-        """
-        if isinstance(self.base, Get | Constant | Regroup):
+    def direct(self) -> Direct | None:
+        """How to make the branch without Catalyst, if it only picks columns and drops nulls."""
+        if isinstance(self.base, Regroup):
             return None
         places = {attribute.id: place for place, attribute in enumerate(self.base.output)}
+        present: list[int] = []
         for step in self.steps:
-            if not isinstance(step, Project):
-                return None
-            named = [(column.expr_id, _picked(column)) for column in step.columns]
-            if any(source is None for _, source in named):
-                return None
-            places = {new: places[old] for new, old in named if old is not None}
-        return tuple(places[attribute.id] for attribute in self.output)
+            match step:
+                case Project(columns):
+                    named = [(column.expr_id, _picked(column)) for column in columns]
+                    if any(source is None for _, source in named):
+                        return None
+                    places = {new: places[old] for new, old in named if old is not None}
+                case Filter(condition):
+                    tested = _tested(condition)
+                    if tested is None:
+                        return None
+                    present += [places[each] for each in tested]
+                case _:
+                    return None
+        return Direct(tuple(places[attribute.id] for attribute in self.output), tuple(present))
 
 
 Sum = tuple[Branch, ...]
@@ -132,9 +150,9 @@ class Program:
         assert other.names == self.names
         return other
 
-    def picks(self, branch: Branch) -> tuple[int, ...] | None:
-        """The columns that a stage has to pick for the branch, if it does that itself."""
-        return branch.picks if self.fused else None
+    def picks(self, branch: Branch) -> Direct | None:
+        """What a stage has to pick for the branch, if it does that itself."""
+        return branch.direct if self.fused else None
 
     def behind(self, output: Sum) -> set[Branch | Stateful]:
         """Every branch and operator that the output is made from."""
@@ -196,7 +214,7 @@ class Program:
             return
         below = (node.left, node.right) if isinstance(node, Join) else (node.input,)
         inputs = tuple(self._branches(each) for each in below)
-        level = max(1, *(self._ready_at(b) for each in inputs for b in each))
+        level = max((self._ready_at(b) for each in inputs for b in each), default=1)
         self.operators[node] = Operator(node, inputs, level)
         self.names[node] = f"{self._owner}_op{self._owned}"
         self._owned += 1
@@ -206,3 +224,13 @@ def _picked(column: Expression) -> int | None:
     """The id of the column that a named expression just passes on."""
     inside = column.children[0] if column.kind == "Alias" else column
     return inside.expr_id if inside.kind == "AttributeReference" else None
+
+
+def _tested(condition: Expression) -> list[int] | None:
+    """The ids of the columns that must not be null, if the condition says no more than that."""
+    if condition.kind == "And":
+        sides = [_tested(each) for each in condition.children]
+        return None if None in sides else [each for side in sides for each in side or ()]
+    if condition.kind != "IsNotNull" or condition.children[0].kind != "AttributeReference":
+        return None
+    return [condition.children[0].expr_id]

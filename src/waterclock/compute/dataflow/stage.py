@@ -18,10 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from waterclock.compute.arrangement.cover import EVERY_HASH, Cover, partition_numbers, partitions
+from waterclock.compute.arrangement.cover import EVERY_HASH, Cover, partitions
 from waterclock.compute.arrangement.trace import Trace
 from waterclock.compute.arrangement.writing import write_run
+from waterclock.compute.dataflow.exchange import COLUMN, Outgoing, delivered
 from waterclock.compute.dataflow.operators import StageOperator, TemporalOperator
+from waterclock.compute.dataflow.sending import SENT, Sending, picked, task_numbers
 from waterclock.compute.dataflow.shape import Shape
 from waterclock.compute.dataflow.stream import (
     ERRORS,
@@ -30,15 +32,14 @@ from waterclock.compute.dataflow.stream import (
     blamed,
     nullable,
     packed,
-    routed,
     unpacked,
 )
 from waterclock.compute.dataflow.tick import Inbox, Tick
 from waterclock.compute.kernels.errors import ERROR_SCHEMA
-from waterclock.compute.kernels.keys import key_columns, key_hashes
 from waterclock.compute.kernels.linear import negate, union
 from waterclock.compute.kernels.step import Window
 from waterclock.compute.kernels.versions import VERSION
+from waterclock.persist.blob.api import Blob
 
 WRITTEN = "mz_written"
 WRITTEN_SCHEMA = pa.schema([("arrangement", pa.string()), ("run", pa.string())])
@@ -51,23 +52,57 @@ REPORTS = {
 
 @dataclass(frozen=True)
 class Source:
-    """The first stage: it brings the inputs' changes from the inbox into the stream."""
+    """Where the inputs' changes come from: the inbox, or the blobs that are listed there."""
+
+    columns: Mapping[str, pa.Schema]
+    blob: Blob | None
+    parts: int = 1
+
+    def tables(self, inbox: Inbox, name: str) -> Iterator[pa.Table]:
+        """This task's part of an input's changes, in pieces."""
+        schema, part = self.columns[name], _task(self.parts)
+        yield inbox.delta(name, schema, part, self.parts)
+        for batch in inbox.contents(name, schema, self.blob, part, self.parts):
+            yield pa.Table.from_batches([batch])
+
+
+@dataclass(frozen=True)
+class First:
+    """The first stage while all rows are in one place: it runs the operators of level 0 too."""
+
+    source: Source
+    stage: Stage
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            pass
+        inbox = Inbox.of_task(self.stage.inbox)
+        tables = {name: shape.updates.empty_table() for name, shape in REPORTS.items()}
+        for name in self.source.columns:
+            tables[name] = pa.concat_tables(self.source.tables(inbox, name))
+        yield from self.stage.run(inbox, tables)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The first stage of work that is spread over many tasks: it sends rows off, piece by piece."""
 
     inbox: Path
-    columns: Mapping[str, pa.Schema]
-    parts: int = 1
+    source: Source
+    outgoing: Mapping[str, pa.Schema]
+    sending: Sending
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             pass
         inbox = Inbox.of_task(self.inbox)
-        part = _task(self.parts)
-        tables = {
-            name: inbox.delta(name, schema, part, self.parts)
-            for name, schema in self.columns.items()
-        }
-        reports = {name: shape.updates for name, shape in REPORTS.items()}
-        yield from packed(tables, {**self.columns, **reports})
+        sent = self.sending.begin(inbox.folder)
+        for name in self.source.columns:
+            for table in self.source.tables(inbox, name):
+                self.sending.add({name: table}, sent)
+                if name in self.outgoing:
+                    yield from packed({name: table}, self.outgoing)
+        yield from packed({SENT: pa.Table.from_batches([sent.close()])}, self.outgoing)
 
 
 @dataclass(frozen=True)
@@ -86,18 +121,16 @@ class Placed:
 
 @dataclass(frozen=True)
 class Picked:
-    """Some columns of an operator's output, under another name."""
+    """Some columns of a base, under another name; only the rows that have no null in some."""
 
     output: str
     source: str
     places: tuple[int, ...]
+    present: tuple[int, ...]
     schema: pa.Schema
 
     def of(self, tables: Tables) -> pa.Table:
-        table = tables[self.source]
-        stamp = table.num_columns - 2
-        columns = [table.column(place) for place in (*self.places, stamp, stamp + 1)]
-        return pa.Table.from_arrays(columns, schema=self.schema)
+        return picked(tables[self.source], self.places, self.present, self.schema)
 
 
 @dataclass(frozen=True)
@@ -111,29 +144,37 @@ class Route:
 
 @dataclass(frozen=True)
 class Router:
-    """The stage before a shuffle: it says of each row which task has to get it."""
+    """The stage before a shuffle: it sends each row to the task that has to get it."""
 
+    inbox: Path
     routes: tuple[Route, ...]
+    arriving: frozenset[str]
+    """The operators' inputs that are for the next stage: what was sent to them goes there now."""
     incoming: Mapping[str, Shape]
     outgoing: Mapping[str, pa.Schema]
     parts: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tables = unpacked(batches, self.incoming)
-        for route in self.routes:
-            table = _sum(route.input, tables)
-            yield from routed(route.column, table, self._numbers(route, table), self.outgoing)
         here = _task(self.parts)
-        for name in self.outgoing:
-            if name in tables:
-                stay = pa.array(np.full(tables[name].num_rows, here, dtype=np.int32))
-                yield from routed(name, tables[name], stay, self.outgoing)
-
-    def _numbers(self, route: Route, table: pa.Table) -> pa.Array:
-        if route.keys is None:
-            return pa.array(np.zeros(table.num_rows, dtype=np.int32))
-        hashes = key_hashes(key_columns(table, route.keys), table.num_rows)
-        return pa.array(partition_numbers(hashes, self.parts).astype(np.int32))
+        sent = Outgoing(Inbox.of_task(self.inbox).folder, self.outgoing)
+        arriving = pa.array(sorted(self.arriving), pa.string())
+        for batch in batches:
+            tables = unpacked([batch], self.incoming)
+            for route in self.routes:
+                table = _sum(route.input, tables)
+                sent.add(
+                    route.column,
+                    _as(table, self.outgoing[route.column]),
+                    task_numbers(table, route.keys, self.parts),
+                )
+            due = pc.is_in(tables[SENT][COLUMN], value_set=arriving)
+            yield from tables[SENT].filter(due).to_batches()
+            tables[SENT] = tables[SENT].filter(pc.invert(due))
+            for name in self.outgoing:
+                if name in tables:
+                    table = tables[name]
+                    sent.add(name, table, np.full(table.num_rows, here))
+        yield sent.close()
 
 
 @dataclass(frozen=True)
@@ -145,16 +186,31 @@ class Stage:
     operators: tuple[Placed | Picked, ...]
     incoming: Mapping[str, Shape]
     outgoing: Mapping[str, pa.Schema]
+    sending: Sending
     parts: int = 1
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tick = Inbox.of_task(self.inbox).tick()
-        tables = unpacked(batches, self.incoming)
+        inbox = Inbox.of_task(self.inbox)
+        if self.parts == 1:
+            tables = unpacked(batches, self.incoming)
+        else:
+            schemas = {name: shape.updates for name, shape in self.incoming.items()}
+            tables = delivered(batches, inbox.folder, schemas)
+        yield from self.run(inbox, tables)
+
+    def run(self, inbox: Inbox, tables: Tables) -> Iterator[pa.RecordBatch]:
+        """Run the operators over what has come, which is added to; and what leaves the stage."""
+        tick = inbox.tick()
         for each in self.operators:
             if isinstance(each, Picked):
                 tables[each.output] = each.of(tables)
             else:
                 self._step(each, tick, tables)
+        if self.sending.sends:
+            sent = self.sending.begin(inbox.folder)
+            self.sending.add(tables, sent)
+            notes = pa.Table.from_batches([sent.close()])
+            tables[SENT] = pa.concat_tables([tables[SENT], notes])
         passed = {name: tables[name] for name in self.outgoing}
         yield from packed(passed, self.outgoing)
 

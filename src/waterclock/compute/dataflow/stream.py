@@ -17,9 +17,6 @@ ERRORS = "mz_errors"
 SOURCE = "source"
 """The column of errors that says which branch or operator they come from."""
 
-PARTITION = "mz_partition"
-"""The column that says which task a row of the stream is for."""
-
 Tables = dict[str, pa.Table]
 
 
@@ -61,17 +58,6 @@ def packed(
         for batch in table.to_batches():
             if batch.num_rows:
                 yield _stream_batch(name, batch, columns)
-
-
-def routed(
-    name: str, table: pa.Table, numbers: pa.Array, columns: Mapping[str, pa.Schema]
-) -> Iterator[pa.RecordBatch]:
-    """A stream that carries the table, each row with the number of the task it is for."""
-    numbered = table.append_column(PARTITION, numbers)
-    for batch in numbered.to_batches():
-        if batch.num_rows:
-            carried = _stream_batch(name, batch.drop_columns([PARTITION]), columns)
-            yield carried.append_column(PARTITION, batch.column(PARTITION))
 
 
 def _stream_batch(

@@ -3,7 +3,8 @@
 The job of a tick is planned once and run every time, so nothing that changes from tick to tick can
 be in the plan. It is in an *inbox* instead: a folder that all executors can read, with the inputs'
 changes and a small record of the window and of the runs that make up each arrangement. The driver
-writes it before it runs the job.
+writes it before it runs the job. Of an input whose contents are large there is a listing only, and
+the tasks read it where it is stored.
 
 Each run of a job has an inbox of its own, and the tasks know which by a property of the job. So a
 task of a run that failed, and that goes on for a moment although nobody waits for it any more, can
@@ -13,12 +14,15 @@ not take in what was meant for the next.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
+
+from waterclock.persist.blob.api import Blob
+from waterclock.persist.portions import Listing, portion
 
 ATTEMPT = "spark.jobGroup.id"
 """The property of a job that names its group, and the folder of this run of it."""
@@ -56,7 +60,12 @@ class Inbox:
         assert attempt is not None, "a stage runs in a task of a job that has an inbox"
         return Inbox(folder / attempt)
 
-    def put(self, tick: Tick, deltas: Mapping[str, pa.Table]) -> None:
+    def put(
+        self,
+        tick: Tick,
+        deltas: Mapping[str, pa.Table],
+        contents: Mapping[str, Listing],
+    ) -> None:
         """Fill the inbox, which nobody reads yet."""
         self.folder.mkdir(parents=True)
         for name, table in deltas.items():
@@ -65,6 +74,8 @@ class Inbox:
                 pa.ipc.new_file(sink, table.schema) as writer,
             ):
                 writer.write_table(table)
+        for name, listing in contents.items():
+            (self.folder / f"{name}.listing").write_bytes(msgspec.msgpack.encode(listing))
         (self.folder / "tick").write_bytes(msgspec.msgpack.encode(tick))
 
     def remove(self) -> None:
@@ -83,3 +94,15 @@ class Inbox:
             rows = reader.read_all()
         first, last = (rows.num_rows * bound // parts for bound in (part, part + 1))
         return rows.slice(first, last - first).rename_columns(schema.names).cast(schema)
+
+    def contents(
+        self, name: str, schema: pa.Schema, blob: Blob | None, part: int = 0, parts: int = 1
+    ) -> Iterator[pa.RecordBatch]:
+        """What an input holds at first, or one of several portions of it, if it is listed."""
+        path = self.folder / f"{name}.listing"
+        if not path.exists():
+            return
+        assert blob is not None, "objects that are listed can be read"
+        listing = msgspec.msgpack.decode(path.read_bytes(), type=Listing)
+        for batch in portion(blob, listing, part, parts):
+            yield batch.rename_columns(schema.names).cast(schema)

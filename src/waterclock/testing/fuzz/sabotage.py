@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from waterclock.compute.arrangement.layout import Layout
-from waterclock.compute.dataflow import job
+from waterclock.compute.dataflow import chain
 from waterclock.compute.dataflow.operators import (
     DistinctOperator,
     JoinOperator,
@@ -102,5 +102,5 @@ def sabotaged(name: str) -> Iterator[None]:
         right = operator_of(node, inputs)
         return wrong(right) if isinstance(right, kind) else right
 
-    with mock.patch.object(job, "operator_of", made):
+    with mock.patch.object(chain, "operator_of", made):
         yield

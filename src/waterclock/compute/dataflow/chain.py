@@ -1,0 +1,392 @@
+"""A program as a chain of stages and Catalyst's branches: one DataFrame, to be run every tick.
+
+The chain: the stage that reads the inputs and runs what needs nothing else, Catalyst's branches,
+the stage of the first level, Catalyst's branches over its outputs, and so on. All of it is narrow,
+one task without a shuffle, whose cost is the number of Python stages. For large changes the same
+chain is spread over many tasks: before each stage the rows are brought to the task that has the
+range of hashes in which their keys lie (`exchange`), those that need nothing from Catalyst on the
+way straight from where they are known (`sending`).
+
+Here it is only planned; `job` runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import (
+    BooleanType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from waterclock.compute.arrangement.layout import Layout
+from waterclock.compute.catalyst.trees import Builder, Expression, Logical
+from waterclock.compute.catalyst.types import arrow_schema, update_struct
+from waterclock.compute.dataflow.columns import BranchColumns
+from waterclock.compute.dataflow.exchange import NOTES, PARTITION
+from waterclock.compute.dataflow.operators import operator_of
+from waterclock.compute.dataflow.program import Base, Branch, Operator, Program, Stateful
+from waterclock.compute.dataflow.regrouping import Regrouping
+from waterclock.compute.dataflow.sending import SENT, Send, Sending
+from waterclock.compute.dataflow.shape import Shape
+from waterclock.compute.dataflow.stage import (
+    REPORTS,
+    WRITTEN,
+    First,
+    Picked,
+    Placed,
+    Route,
+    Router,
+    Source,
+    Spread,
+    Stage,
+)
+from waterclock.compute.dataflow.stream import ERRORS, SOURCE
+from waterclock.compute.kernels.versions import BEGIN, END, FIRST, VERSION
+from waterclock.compute.plan.nodes import Constant, Get, Regroup
+from waterclock.persist.blob.api import Blob
+from waterclock.persist.rows import DIFF, TIME
+
+COUNTED = "mz_rows_without_columns"
+"""The column of constant rows that have none, so that they can be counted."""
+
+_REPORT_STRUCTS = {
+    WRITTEN: StructType(
+        [StructField("arrangement", StringType()), StructField("run", StringType())]
+    ),
+    ERRORS: StructType(
+        [
+            StructField(SOURCE, StringType()),
+            StructField("key", StringType()),
+            StructField("message", StringType()),
+            StructField(TIME, LongType()),
+            StructField(DIFF, LongType()),
+        ]
+    ),
+}
+
+_SENT_REPORT = {SENT: Shape(NOTES)}
+
+
+class Chain:
+    """The DataFrame of a program, and how what it gives is called."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        builder: Builder,
+        program: Program,
+        state: Path,
+        inbox: Path,
+        blob: Blob | None = None,
+        parts: int = 1,
+    ) -> None:
+        """See `Job`."""
+        assert parts == 1 or not program.fused
+        self._parts = parts
+        self._spark = spark
+        self._builder = builder
+        self._program = program
+        self._columns = BranchColumns(builder)
+        self._regrouping = Regrouping(builder, parts)
+        self._inbox = inbox
+        self._blob = blob
+        self._state = state
+        self.names: dict[Branch, str] = {}
+        """What branches are called in the stream; those that are sent have no name."""
+        self.bases: dict[Base, str] = {}
+        """What bases are called in it."""
+        self._shapes: dict[str, Shape] = {}
+        self.layouts: dict[str, Layout] = {}
+        """The arrangements that the program keeps, by name."""
+        self.constants = self._find_constants()
+        """The rows of the plan's constants, by the names of these bases."""
+        self._reports = REPORTS if parts == 1 else {**REPORTS, **_SENT_REPORT}
+        self._inputs: dict[str, pa.Schema] = {}
+        """The columns of what operators take in, under the names it has on its way to a stage."""
+        self._sends: dict[Base, list[Send]] = {}
+        """What is sent straight from where a base is known."""
+        self._sent: set[Branch] = set()
+        if parts > 1:
+            self._find_sends()
+        self._frame = self._plan()
+        shown = {self.names[b] for output in program.outputs for b in output}
+        self.result = {**{name: self._shapes[name] for name in shown}, **REPORTS}
+        """The columns that are collected at the end, and how they travel."""
+
+    def frame(self) -> DataFrame:
+        """What is to be run, once.
+
+        A plan that was run keeps the files of its shuffles, and Spark would read them again the
+        next time instead of what is new. So a chain that has shuffles is planned for each run.
+        """
+        if self._parts == 1:
+            return self._frame
+        return self._frame_of(self._frame._jdf.queryExecution().analyzed())
+
+    def _find_constants(self) -> dict[str, pa.Table]:
+        """The rows of the plan's constants."""
+        found: dict[str, pa.Table] = {}
+        for branch in self._all_branches():
+            base = branch.base
+            if isinstance(base, Constant) and base not in self.bases:
+                name = f"constant_{len(found)}"
+                self.bases[base] = name
+                found[name] = self._rows_of(base)
+        return found
+
+    def _rows_of(self, constant: Constant) -> pa.Table:
+        """The rows of a constant under the names that columns have here."""
+        frame = self._frame_of(constant.rows.java)
+        if not constant.output:  # Arrow would not say how many there are
+            return pa.table({COUNTED: pa.nulls(frame.count())})
+        return frame.toArrow()
+
+    def _all_branches(self) -> list[Branch]:
+        inputs = [b for o in self._program.operators.values() for each in o.inputs for b in each]
+        return [*inputs, *(b for output in self._program.outputs for b in output)]
+
+    def _find_sends(self) -> None:
+        """Which branches need not pass through Spark on their way to an operator."""
+        shown = {branch for output in self._program.outputs for branch in output}
+        for operator in self._program.operators.values():
+            schemas = [_schema_of(each) for each in operator.inputs]
+            keys = operator_of(operator.node, schemas).routes
+            for place, each in enumerate(operator.inputs):
+                column = f"{self._program.names[operator.node]}_in{place}"
+                self._inputs[column] = schemas[place]
+                for branch in each:
+                    if branch.direct is not None and branch not in shown:
+                        self._send(branch, column, None if keys is None else keys[place])
+
+    def _send(self, branch: Branch, column: str, keys: tuple[str, ...] | None) -> None:
+        direct = branch.direct
+        assert direct is not None
+        source = self._name_of(branch.base)
+        send = Send(source, direct.places, direct.present, branch.positive, column, keys)
+        self._sends.setdefault(branch.base, []).append(send)
+        self._sent.add(branch)
+
+    def _sending(self, bases: Iterable[Base]) -> Sending:
+        sends = tuple(send for base in bases for send in self._sends.get(base, ()))
+        return Sending(sends, self._inputs, self._parts)
+
+    def _name_of(self, base: Base) -> str:
+        """What the rows of a base are called in the stream."""
+        match base:
+            case Get():
+                return f"in_{base.collection}"
+            case Constant():
+                return self.bases[base]
+            case _:
+                return self._program.names[base]
+
+    @property
+    def _report_structs(self) -> dict[str, StructType]:
+        sent = {} if self._parts == 1 else {SENT: from_arrow_schema(NOTES)}
+        return {**_REPORT_STRUCTS, **sent}
+
+    def _plan(self) -> DataFrame:
+        columns = self._source_columns()
+        schemas = {name: arrow_schema(struct) for name, struct in columns.items()}
+        source = Source(schemas, self._blob, self._parts)
+        begin = self._first if self._parts == 1 else self._spread
+        frame = begin(source, columns)
+        for level in range(self._program.levels + 1):
+            if level:
+                frame = self._level(frame, level)
+            frame = self._branched(frame, level)
+        return frame
+
+    def _first(self, source: Source, columns: Mapping[str, StructType]) -> DataFrame:
+        """The stream after the inputs' changes have come, and the operators of level 0 have run."""
+        steps: list[Placed | Picked] = []
+        leaving: dict[str, StructType] = self._report_structs
+        for base, name in list(self.bases.items()):
+            branches = [b for b in self._all_branches() if b.base == base]
+            steps += self._picked(name, branches)
+            if any(self._program.picks(branch) is None for branch in branches):
+                leaving[name] = columns[name]
+        self._place(0, steps, leaving)
+        self._pass_on(self._needed_after(0), leaving)
+        outgoing = {name: arrow_schema(struct) for name, struct in leaving.items()}
+        stage = Stage(self._inbox, self._state, tuple(steps), {}, outgoing, Sending())
+        return self._staged(self._tasks(), First(source, stage), leaving)
+
+    def _spread(self, source: Source, columns: Mapping[str, StructType]) -> DataFrame:
+        """The stream after the inputs' changes have come, of which most may have been sent off."""
+        streamed = {self._name_of(b.base) for b in self._all_branches() if b not in self._sent}
+        leaving = {n: s for n, s in columns.items() if n in streamed} | self._report_structs
+        outgoing = {name: arrow_schema(struct) for name, struct in leaving.items()}
+        sending = self._sending(self.bases)
+        return self._staged(self._tasks(), Spread(self._inbox, source, outgoing, sending), leaving)
+
+    def _tasks(self) -> DataFrame:
+        """A row for each task that the work begins in."""
+        if self._parts == 1:
+            return self._spark.range(1).coalesce(1)
+        return self._spark.range(0, self._parts, 1, self._parts)
+
+    def _source_columns(self) -> dict[str, StructType]:
+        columns: dict[str, StructType] = {}
+        for branch in self._all_branches():
+            base = branch.base
+            if isinstance(base, Get):
+                self.bases[base] = f"in_{base.collection}"
+            if isinstance(base, Get | Constant):
+                columns[self.bases[base]] = update_struct(base.output)
+        return columns
+
+    def _branched(self, frame: DataFrame, level: int) -> DataFrame:
+        """The stream with branches in the place of the bases that have just become known."""
+        plan = Logical(frame._jdf.queryExecution().analyzed())
+        for base, name in self.bases.items():
+            if isinstance(base, Regroup) and self._program.level_of(base) == level:
+                plan = self._regrouping.evaluated(plan, name, base)
+        at = {column.name: column for column in plan.output}
+        kept = [*self._reports, *(n for n in self.names.values() if n in at)]
+        columns: list[Expression] = [at[name] for name in kept]
+        for branch in self._all_branches():
+            if branch in self.names or self._program.level_of(branch.base) != level:
+                continue
+            if branch in self._sent:
+                continue
+            name = self.names[branch] = f"branch_{len(self.names)}"
+            source = at[self.bases[branch.base]]
+            column, self._shapes[name] = self._columns.column(branch, source, name)
+            columns.append(column)
+        return self._frame_of(self._builder.project(columns, plan))
+
+    def _level(self, frame: DataFrame, level: int) -> DataFrame:
+        """The stream after the stage of a level; its operators' outputs are known then."""
+        incoming: dict[str, Shape] = {**self._reports, **self._shapes}
+        steps: list[Placed | Picked] = []
+        leaving: dict[str, StructType] = self._report_structs
+        self._place(level, steps, leaving)
+        needed = self._needed_after(level)
+        if self._parts > 1:
+            operators = [each for each in steps if isinstance(each, Placed)]
+            frame, steps, incoming = self._routed(frame, operators, incoming, needed)
+        self._pass_on(needed, leaving)
+        outgoing = {name: arrow_schema(struct) for name, struct in leaving.items()}
+        sending = self._sending(operator.node for operator in self._program.at(level))
+        stage = Stage(
+            self._inbox, self._state, tuple(steps), incoming, outgoing, sending, self._parts
+        )
+        return self._staged(frame, stage, leaving)
+
+    def _place(
+        self, level: int, steps: list[Placed | Picked], leaving: dict[str, StructType]
+    ) -> None:
+        """Add the operators of a level, and what leaves the stage because Catalyst needs it."""
+        for operator in self._program.at(level):
+            placed = self._placed(operator)
+            steps.append(placed)
+            branches = [b for b in self._all_branches() if b.base == operator.node]
+            steps += self._picked(placed.output, branches)
+            if any(self._program.picks(b) is None and b not in self._sent for b in branches):
+                leaving[placed.output] = _output_struct(operator.node)
+
+    def _pass_on(self, needed: set[str], leaving: dict[str, StructType]) -> None:
+        """Let the branches that are needed later leave a stage too, as plain updates."""
+        for branch, name in self.names.items():
+            if name in needed:
+                self._shapes[name] = Shape(self._shapes[name].updates)
+                leaving[name] = update_struct(branch.output)
+            else:
+                self._shapes.pop(name, None)
+
+    def _routed(
+        self,
+        frame: DataFrame,
+        placed: Sequence[Placed],
+        incoming: Mapping[str, Shape],
+        needed: set[str],
+    ) -> tuple[DataFrame, list[Placed | Picked], dict[str, Shape]]:
+        """The stream with each operator's inputs in the tasks that have their keys.
+
+        Gives the operators with their inputs as they come then, and how.
+        """
+        schemas = {name: shape.updates for name, shape in self._reports.items()}
+        schemas |= {n: _schema_of([b]) for b, n in self.names.items() if n in needed}
+        arriving: set[str] = set()
+        routes: list[Route] = []
+        steps: list[Placed | Picked] = []
+        for each in placed:
+            keys = each.operator.routes
+            columns = []
+            for place, parts in enumerate(each.inputs):
+                name = f"{each.output}_in{place}"
+                arriving.add(name)
+                schemas[name] = self._inputs[name]
+                if parts:  # else all of it was sent
+                    routes.append(Route(name, parts, None if keys is None else keys[place]))
+                columns.append(((name, True),))
+            steps.append(replace(each, inputs=tuple(columns)))
+        router = Router(
+            self._inbox, tuple(routes), frozenset(arriving), incoming, schemas, self._parts
+        )
+        notes = frame.mapInArrow(router.__call__, from_arrow_schema(NOTES))
+        shuffled = notes.repartitionById(self._parts, col(PARTITION))
+        return shuffled, steps, {name: Shape(schema) for name, schema in schemas.items()}
+
+    def _picked(self, source: str, branches: Sequence[Branch]) -> Iterator[Picked]:
+        """The branches that only pick columns of a base."""
+        for branch in branches:
+            picks = self._program.picks(branch)
+            if picks is not None and branch not in self.names:
+                name = self.names[branch] = f"branch_{len(self.names)}"
+                schema = arrow_schema(update_struct(branch.output))
+                self._shapes[name] = Shape(schema)
+                yield Picked(name, source, picks.places, picks.present, schema)
+
+    def _needed_after(self, level: int) -> set[str]:
+        later = [o for o in self._program.operators.values() if o.level > level]
+        branches = [b for o in later for each in o.inputs for b in each]
+        branches += [b for output in self._program.outputs for b in output]
+        return {self.names[b] for b in branches if b in self.names}
+
+    def _placed(self, operator: Operator) -> Placed:
+        inputs = tuple(
+            tuple((self.names[b], b.positive) for b in each if b not in self._sent)
+            for each in operator.inputs
+        )
+        made = operator_of(operator.node, [_schema_of(each) for each in operator.inputs])
+        name = self.bases[operator.node] = self._program.names[operator.node]
+        arrangements = tuple(f"{name}_{place}" for place in range(len(made.layouts)))
+        self.layouts.update(zip(arrangements, made.layouts, strict=True))
+        schema = arrow_schema(_output_struct(operator.node))
+        return Placed(made, inputs, name, schema, arrangements)
+
+    def _staged(
+        self, frame: DataFrame, stage: First | Spread | Stage, columns: Mapping[str, StructType]
+    ) -> DataFrame:
+        schema = StructType([StructField(name, struct) for name, struct in columns.items()])
+        return frame.mapInArrow(stage.__call__, schema)
+
+    def _frame_of(self, plan: Any) -> DataFrame:
+        return self._builder.frame(plan, self._spark)
+
+
+def _schema_of(branches: Sequence[Branch]) -> pa.Schema:
+    """The columns of the updates of branches that are added up."""
+    return arrow_schema(update_struct(branches[0].output))
+
+
+def _output_struct(node: Stateful) -> StructType:
+    """What a stage hands out for an operator: updates, or versions that are not evaluated yet."""
+    if not isinstance(node, Regroup):
+        return update_struct(node.output)
+    rows = list(update_struct(node.input.output))[:-2]
+    stamp = [StructField(name, LongType()) for name in (BEGIN, END, VERSION)]
+    return StructType([*rows, *stamp, StructField(FIRST, BooleanType())])

@@ -1,0 +1,271 @@
+"""From what is noted of a view to the view as it can be stepped: planned, and with its state.
+
+A view is opened in one of four ways. It begins at the time it was installed at; or it goes on where
+its outputs are, with the state that was noted in the same commit; or, if that state is not there or
+is that of another plan or version, it computes it again from its inputs, which are held for that.
+One that has finished has outputs that are closed: nothing of it is maintained, except the rows of
+an index, which are nowhere else.
+
+Here nothing is decided about when a view is stepped, and nothing is remembered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from waterclock.compute import installed
+from waterclock.compute.api import ERROR_ROWS, Result
+from waterclock.compute.arrangement.arrangement import Arrangement
+from waterclock.compute.catalyst.trees import Builder, Logical
+from waterclock.compute.dataflow.dataflow import Dataflow
+from waterclock.compute.dataflow.kept import Kept
+from waterclock.compute.dataflow.program import Program
+from waterclock.compute.faults import told
+from waterclock.compute.index import Index
+from waterclock.compute.inputs import FINISHED, Input
+from waterclock.compute.installed import Installed
+from waterclock.compute.maintained import Group, Output, View
+from waterclock.compute.plan.determinism import refuse_nondeterministic
+from waterclock.compute.plan.nodes import Arrange, Node
+from waterclock.compute.plan.translate import Translation
+from waterclock.compute.relations import Relations
+from waterclock.errors import WaterclockError
+from waterclock.model.ids import GlobalId
+from waterclock.model.schema import Schema
+from waterclock.model.timeline import EPOCH_MILLIS
+from waterclock.persist.errors import Damaged, FormatTooNew
+from waterclock.persist.notes import Notes
+from waterclock.persist.rows import row_schema, update_schema
+from waterclock.storage.api import ReadCapability, Token, WriteCapability
+from waterclock.storage.contents import blob_for_others
+from waterclock.storage.controller import Storage
+from waterclock.storage.errors import CapabilityInvalid, CapabilityMisstated
+
+C = TypeVar("C", ReadCapability, WriteCapability)
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A view in a group of its own, with its indexes by the collections that stand for them."""
+
+    group: Group
+    view: View
+    indexes: Mapping[GlobalId, Index]
+    rebuilt: str | None
+    """Why its state has to be computed again, if it has."""
+
+
+class Opening:
+    """Opens views over one storage and one Spark session; `folder` holds their state."""
+
+    def __init__(self, storage: Storage, notes: Notes, spark: SparkSession, folder: Path) -> None:
+        self._storage = storage
+        self._notes = notes
+        self._spark = spark
+        self._folder = folder
+        self._builder = Builder(spark.sparkContext._jvm)
+        self._relations = Relations(spark)
+
+    def plan(self, inputs: Mapping[GlobalId, Schema], result: Result) -> Node:
+        """The plan of a result; raises `NotMaintainable` with what it can not be made of."""
+        for collection, schema in inputs.items():
+            self._relations.add(collection, from_arrow_schema(row_schema(schema)))
+        with told():
+            query = self._spark.sql(result.sql)._jdf.queryExecution()
+            optimized = Logical(query.optimizedPlan())
+        refuse_nondeterministic(Logical(query.analyzed()))
+        plan = Translation(self._builder, self._relations).translate(optimized)
+        if result.keys is None:
+            return plan
+        places = {name: place for place, name in enumerate(result.schema.names)}
+        return Arrange(plan, tuple(places[key] for key in result.keys))
+
+    def grouped(
+        self, views: Sequence[View], upper: int, opened: Mapping[str, Arrangement]
+    ) -> Group:
+        """Views that are all at `upper` in one group, with their arrangements as they are."""
+        program = Program()
+        for view in views:
+            for plan in view.plans:
+                program.add(plan, str(view.name))
+        dataflow = self._dataflow(program, upper, opened=opened)
+        return Group(self._storage, self._notes, dataflow, views)
+
+    def opened(self, name: GlobalId, note: Installed) -> Opened:
+        """The view where it was, or at its beginning, or with its state to be computed again."""
+        schemas = note.schemas
+        results = [kept.result for kept in note.results]
+        plans = tuple(self.plan(schemas, result) for result in results)
+        outputs = tuple(
+            self._output(kept.output, kept.writer, _stored(result))
+            for kept, result in zip(note.results, results, strict=True)
+        )
+        errors = self._output(*note.errors, ERROR_ROWS)
+        written = _written(outputs[0])
+        program = Program()
+        for plan in plans:
+            program.add(plan, str(name))
+        rebuilt = None
+        if written <= note.as_of:
+            dataflow = self._begun_at(program, note.as_of)
+        else:
+            try:
+                dataflow = self._left_at(program, name, written)
+            except (Damaged, FormatTooNew) as damage:
+                self.remove_state(name)
+                dataflow = self._begun_at(program, self._start(plans, outputs, written))
+                rebuilt = _reason(name, damage)
+        inputs = self._inputs(note, dataflow.upper, contents=not dataflow.has_begun)
+        view = View(name, plans, inputs, outputs, errors)
+        rebuilt_to = None if rebuilt is None else written
+        group = Group(self._storage, self._notes, dataflow, [view], rebuilt_to)
+        return Opened(group, view, _indexes(view, results, dataflow), rebuilt)
+
+    def is_over(self, note: Installed) -> bool:
+        """Whether the view has closed its outputs, and has no rows that are only in its state."""
+        for kept in note.results:
+            output = self._output(kept.output, kept.writer, Schema(()))
+            if not output.writer.frontier.is_empty:
+                return False
+            if kept.keys is not None and self._since(output) is not None:
+                return False
+        return True
+
+    def let_go(self, name: GlobalId, note: Installed) -> None:
+        """Give up what a view that is over still has: its inputs, and its state."""
+        for collection, (token, _) in note.inputs.items():
+            with contextlib.suppress(CapabilityInvalid):
+                self._storage.drop_capability(self._restated(_reader(token, collection)))
+        if (key := installed.state_key(str(name))) in self._notes.all():
+            self._notes.change({}, [key])
+        self.remove_state(name)
+
+    def remove_state(self, name: GlobalId) -> None:
+        """Remove the files of a view's state."""
+        state = self._folder / "state"
+        for folder in state.glob(f"{name}_op*") if state.exists() else ():
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def remove_strays(self) -> None:
+        """Remove the state of views that were dropped when there was no time to remove it."""
+        known = {str(name) for name, _ in installed.all_views(self._notes)}
+        state = self._folder / "state"
+        for folder in state.iterdir() if state.exists() else ():
+            if folder.name.partition("_op")[0] not in known:
+                shutil.rmtree(folder, ignore_errors=True)
+        for inbox in self._folder.glob("inbox-*"):
+            shutil.rmtree(inbox, ignore_errors=True)
+
+    def _begun_at(self, program: Program, upper: int) -> Dataflow:
+        return self._dataflow(program, upper)
+
+    def _left_at(self, program: Program, name: GlobalId, upper: int) -> Dataflow:
+        """The dataflow with the state that it had; `Damaged` if that is not there."""
+        kept = installed.kept_state(self._notes, name)
+        return self._dataflow(program, upper, kept=kept)
+
+    def _dataflow(
+        self,
+        program: Program,
+        upper: int,
+        *,
+        kept: Mapping[str, Kept] | None = None,
+        opened: Mapping[str, Arrangement] | None = None,
+    ) -> Dataflow:
+        return Dataflow(
+            self._spark,
+            self._builder,
+            program,
+            self._folder,
+            upper=upper,
+            kept=kept,
+            opened=opened,
+            blob=blob_for_others(self._storage),
+        )
+
+    def _start(self, plans: Sequence[Node], outputs: Sequence[Output], written: int) -> int:
+        """From when on lost state is needed: the rows of an index as far back as it can be read."""
+        start = written - 1
+        for plan, output in zip(plans, outputs, strict=True):
+            if isinstance(plan, Arrange) and (since := self._since(output)) is not None:
+                start = min(start, since)
+        return start
+
+    def _since(self, output: Output) -> int | None:
+        """From when on the output can be read; None if it can not be."""
+        reader, _ = self._storage.acquire_capabilities(output.writer.id, write=False)
+        since = reader.frontier.only()
+        if since is not None:
+            self._storage.drop_capability(reader)
+        return since
+
+    def _inputs(self, note: Installed, upper: int, *, contents: bool) -> tuple[Input, ...]:
+        return tuple(
+            Input(
+                self._storage,
+                self._restated(_reader(token, collection)),
+                upper,
+                contents=contents,
+            )
+            for collection, (token, _) in note.inputs.items()
+        )
+
+    def _output(self, collection: str, token: str, schema: Schema) -> Output:
+        """What the view writes; with an empty frontier if it has closed it."""
+        guess = WriteCapability(Token(token), GlobalId.parse(collection), EPOCH_MILLIS.start())
+        try:
+            writer = self._restated(guess)
+        except CapabilityInvalid:
+            writer = WriteCapability(guess.token, guess.id, EPOCH_MILLIS.empty())
+        return Output(writer, update_schema(schema))
+
+    def _restated(self, guess: C) -> C:
+        """The capability as storage has it, of which only the token is known for sure."""
+        try:
+            return self._storage.downgrade_capability(guess, guess.frontier)
+        except CapabilityMisstated as error:
+            kept = error.kept
+            assert isinstance(kept, type(guess)), "a token keeps its kind"
+            return kept
+
+
+def _reader(token: str, collection: str) -> ReadCapability:
+    return ReadCapability(Token(token), GlobalId.parse(collection), EPOCH_MILLIS.start())
+
+
+def _written(output: Output) -> int:
+    """Up to where the output is complete."""
+    bound = output.writer.frontier.only()
+    return FINISHED if bound is None else bound
+
+
+def _reason(name: GlobalId, damage: WaterclockError) -> str:
+    why = f"{damage}: {damage.detail}" if damage.detail else str(damage)
+    _LOG.warning("the state of view %s is computed again from its inputs: %s", name, why)
+    return why
+
+
+def _indexes(view: View, results: Sequence[Result], dataflow: Dataflow) -> dict[GlobalId, Index]:
+    return {
+        output.writer.id: Index(
+            row_schema(result.schema), result.keys or (), dataflow.arrangement(plan)
+        )
+        for output, plan, result in zip(view.outputs, view.plans, results, strict=True)
+        if isinstance(plan, Arrange)
+    }
+
+
+def _stored(result: Result) -> Schema:
+    """The columns that a result's collection has in storage."""
+    return result.schema if result.keys is None else Schema(())
