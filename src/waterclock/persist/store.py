@@ -42,6 +42,8 @@ R = TypeVar("R")
 Plan = Callable[[State], tuple[list[AnyEvent], R]]
 
 _QUICK_SYNC_S = 0.001
+_FORGETTING = 1.1
+"""By how much the shortest sync counts as longer with each one after it."""
 _log = logging.getLogger(__name__)
 
 
@@ -83,7 +85,7 @@ class Store:
         self._watchers: defaultdict[str, WeakSet[Bell]] = defaultdict(WeakSet)
         self._closing = False
         self._sync_s = 0.0
-        """How long it took of late to make an entry durable."""
+        """How long it took of late to make an entry durable, when nothing else delayed it."""
         self._planned_events: list[AnyEvent] | None = None
         self._failure: BaseException | None = None
         self.logged_bytes = state.tail_bytes
@@ -188,12 +190,19 @@ class Store:
                 raise
             return False
         finally:
-            self._sync_s += (time.perf_counter() - began - self._sync_s) / 8
+            self._note_sync(time.perf_counter() - began)
         self.logged_bytes += size
         self._ahead.position += 1
         with self._lock:
             self._committed.apply_entry(events)
         return True
+
+    def _note_sync(self, took_s: float) -> None:
+        """The shortest counts, for a while: after a sync a thread may have to wait for its turn,
+        which says nothing about the disk.
+        """
+        slack = self._sync_s * _FORGETTING
+        self._sync_s = min(took_s, slack) if slack else took_s
 
     # Reading
 
