@@ -117,14 +117,14 @@ class Store:
         self._refuse_if_failed()
         return waiting.wait()
 
-    async def commit_async(self, plan: Plan[R]) -> R:
-        """`commit` for a coroutine. Cancelling it gives up the answer, not the change."""
+    def commit_soon(self, plan: Plan[R]) -> asyncio.Future[R]:
+        """`commit` for a coroutine. Cancelling the future gives up the answer, not the change."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[R] = loop.create_future()
         self._check()
         self._committer.submit_from(loop, Waiting(plan, future), self._is_quick)
         self._refuse_if_failed()
-        return await future
+        return future
 
     def _check(self) -> None:
         if self._failure is not None:

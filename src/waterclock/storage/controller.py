@@ -205,7 +205,7 @@ class Storage:
             if write.updates is not None and not is_small(write.updates):
                 return await asyncio.to_thread(self.append, *writes)  # it may write files
         batches = [self._intake.take_small(write) for write in writes]
-        return await self._store.commit_async(commands.append(writes, batches, self._leases))
+        return await self._store.commit_soon(commands.append(writes, batches, self._leases))
 
     def acquire_capabilities(
         self,

@@ -167,6 +167,10 @@ def test_many_callers_share_entries(gate: Gate, store: Store, pool: ThreadPoolEx
     assert gate.end() == before + 2
 
 
+async def committed(store: Store, shard: str) -> str:
+    return await store.commit_soon(creation(shard))
+
+
 def test_a_plan_without_events_makes_no_entry(gate: Gate, store: Store) -> None:
     before = gate.end()
     assert store.commit(lambda state: ([], state.epoch)) == 1
@@ -175,7 +179,7 @@ def test_a_plan_without_events_makes_no_entry(gate: Gate, store: Store) -> None:
 
 def test_coroutines_of_one_turn_make_one_entry(gate: Gate, store: Store) -> None:
     async def all_at_once() -> list[str]:
-        return await asyncio.gather(*(store.commit_async(creation(f"s{i}")) for i in range(50)))
+        return await asyncio.gather(*(store.commit_soon(creation(f"s{i}")) for i in range(50)))
 
     before = gate.end()
     assert asyncio.run(all_at_once()) == [f"s{i}" for i in range(50)]
@@ -186,9 +190,9 @@ def test_several_event_loops_and_threads_commit_together(
     gate: Gate, store: Store, pool: ThreadPoolExecutor
 ) -> None:
     async def one_by_one(name: str) -> list[str]:
-        found = [await store.commit_async(creation(f"{name}{i}")) for i in range(20)]
+        found = [await store.commit_soon(creation(f"{name}{i}")) for i in range(20)]
         with pytest.raises(Refused):
-            await store.commit_async(creation(f"{name}0"))
+            await store.commit_soon(creation(f"{name}0"))
         return found
 
     loops = [pool.submit(asyncio.run, one_by_one(name)) for name in "abcd"]
@@ -205,13 +209,13 @@ def test_cancelling_gives_up_the_answer_not_the_change(gate: Gate, store: Store)
     async def give_up() -> None:
         believe_slow(store)
         gate.shut()
-        writing = asyncio.ensure_future(store.commit_async(creation("a")))
+        writing = asyncio.ensure_future(store.commit_soon(creation("a")))
         assert await asyncio.to_thread(gate.waiting.wait, PATIENCE_S)
         writing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await writing
         gate.open.set()
-        assert await store.commit_async(creation("b")) == "b"
+        assert await store.commit_soon(creation("b")) == "b"
 
     asyncio.run(give_up())
     assert shards(store) == ["a", "b"]
@@ -219,7 +223,7 @@ def test_cancelling_gives_up_the_answer_not_the_change(gate: Gate, store: Store)
 
 def test_an_event_loop_that_is_gone_stops_nobody(gate: Gate, store: Store) -> None:
     async def leave() -> None:
-        asyncio.ensure_future(store.commit_async(creation("a")))  # noqa: RUF006
+        asyncio.ensure_future(store.commit_soon(creation("a")))  # noqa: RUF006
         await asyncio.sleep(0)
         assert await asyncio.to_thread(gate.waiting.wait, PATIENCE_S)
 
@@ -279,7 +283,7 @@ def test_a_failure_reaches_everybody(
     running = [pool.submit(store.commit, creation("b"))]
     assert gate.waiting.wait(PATIENCE_S)
     running += [pool.submit(store.commit, creation(f"s{i}")) for i in range(5)]
-    running.append(pool.submit(asyncio.run, store.commit_async(creation("async"))))
+    running.append(pool.submit(asyncio.run, committed(store, "async")))
     fail(gate, failure)
     gate.open.set()
     for one in running:
@@ -288,7 +292,7 @@ def test_a_failure_reaches_everybody(
     gate.failure = None
     for call in (
         lambda: store.commit(creation("late")),
-        lambda: asyncio.run(store.commit_async(creation("late"))),
+        lambda: asyncio.run(committed(store, "late")),
         lambda: shards(store),
     ):
         with pytest.raises(type(failure)):
@@ -360,7 +364,7 @@ def test_closing_while_others_submit_never_hangs(pool: ThreadPoolExecutor) -> No
             ready.wait(PATIENCE_S)
             for done in range(100_000):
                 try:
-                    await store.commit_async(lambda _: ([], None))
+                    await store.commit_soon(lambda _: ([], None))
                 except Unavailable:
                     return done
             raise AssertionError
