@@ -44,6 +44,6 @@ def s3_server() -> Iterator[S3Server]:
 def spark() -> Iterator[SparkSession]:
     """The one Spark session of the run."""
     os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
-    session = open_session("local[2]")
+    session = open_session("local[2]", {"spark.driver.memory": "3g"})
     yield session
     session.stop()
