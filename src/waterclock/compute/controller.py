@@ -217,12 +217,12 @@ class Compute:
             return Status(Health.FINISHED, FINISHED, rows=0)
         running = self._schedule.of(name)
         group = running.group
-        progress = None
-        if not group.dataflow.has_begun:
-            progress = Progress(group.rows_read, *group.dataflow.tasks())
+        has_begun = group.dataflow.has_begun  # asked once: it may begin while we look
+        progress = None if has_begun else Progress(group.rows_read, *group.dataflow.tasks())
+        health = _health(running, has_begun=has_begun)
         rows = group.rows_of(name)
         why = self._rebuilt.get(name)
-        return Status(_health(running), group.upper, rows, running.problem, progress, why)
+        return Status(health, group.upper, rows, running.problem, progress, why)
 
     def has_index(self, output: GlobalId) -> bool:
         """Whether the collection stands for an index."""
@@ -283,13 +283,13 @@ class Compute:
         self._lineage.add(name, inputs, outputs, GlobalId.parse(note.errors[0]))
 
 
-def _health(running: Running) -> Health:
+def _health(running: Running, *, has_begun: bool) -> Health:
     group = running.group
-    if group.is_finished:
+    if has_begun and group.is_finished:
         return Health.FINISHED
     if running.problem is not None:
         return Health.STALLED
-    if group.dataflow.has_begun:
+    if has_begun:
         return Health.RUNNING
     return Health.REBUILDING if group.is_rebuilding else Health.HYDRATING
 
