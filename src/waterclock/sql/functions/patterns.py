@@ -7,6 +7,8 @@ prefers the longest alternative, Java the first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from waterclock.model.pg_types import BOOL, INT4, TEXT
 from waterclock.sql.dialect.jsons import let
 from waterclock.sql.dialect.literals import quoted
@@ -86,34 +88,37 @@ def _replaced(use: Use) -> str:
 
 
 def _match(use: Use) -> str:
-    value, pattern, *flags = use.arguments
-    regex = _constant(pattern, *flags)
-    regex.require_unambiguous()
-    regex.require_groups_that_match()
+    value, regex, numbers = _searched(use)
     text = quoted(regex.text)
-    numbers = range(1, regex.groups + 1) if regex.groups else (0,)
-    groups = ", ".join(f"REGEXP_EXTRACT({value.sql}, {text}, {number})" for number in numbers)
-    return f"(CASE WHEN {value.sql} RLIKE {text} THEN ARRAY({groups}) END)"
+    return f"(CASE WHEN {value} RLIKE {text} THEN {_groups(value, text, numbers)} END)"
 
 
 def matches(use: Use) -> str:
     """What the groups of each match hold, as an array of arrays; without the flag g, of one."""
+    value, regex, numbers = _searched(use)
+    text = quoted(regex.text)
+    if not regex.is_global:
+        one = f"ARRAY({_groups(value, text, numbers)})"
+        return f"(CASE WHEN {value} RLIKE {text} THEN {one} ELSE CAST(ARRAY() AS {_ARRAYS}) END)"
+    regex.require_characters()
+    found = {f"g{n}": f"REGEXP_EXTRACT_ALL({value}, {text}, {n})" for n in numbers}
+    groups = ", ".join(f"GET(m.g{n}, i)" for n in numbers)
+    return let(found, "m", f"TRANSFORM(m.g{numbers[0]}, (x, i) -> ARRAY({groups}))")
+
+
+def _searched(use: Use) -> tuple[str, Regex, Sequence[int]]:
+    """The text, what is searched in it, and the numbers of the groups to show: 0 is all of it."""
     value, pattern, *flags = use.arguments
     regex = _constant(pattern, *flags)
     regex.require_unambiguous()
     regex.require_groups_that_match()
-    text = quoted(regex.text)
-    numbers = range(1, regex.groups + 1) if regex.groups else (0,)
-    if not regex.is_global:
-        groups = ", ".join(f"REGEXP_EXTRACT({value.sql}, {text}, {number})" for number in numbers)
-        one = f"ARRAY(ARRAY({groups}))"
-        return (
-            f"(CASE WHEN {value.sql} RLIKE {text} THEN {one} ELSE CAST(ARRAY() AS {_ARRAYS}) END)"
-        )
-    regex.require_characters()
-    found = {f"g{n}": f"REGEXP_EXTRACT_ALL({value.sql}, {text}, {n})" for n in numbers}
-    groups = ", ".join(f"GET(m.g{n}, i)" for n in numbers)
-    return let(found, "m", f"TRANSFORM(m.g{numbers[0]}, (x, i) -> ARRAY({groups}))")
+    return value.sql, regex, range(1, regex.groups + 1) if regex.groups else (0,)
+
+
+def _groups(value: str, text: str, numbers: Sequence[int]) -> str:
+    """What the groups of the first match hold, as an array."""
+    groups = ", ".join(f"REGEXP_EXTRACT({value}, {text}, {number})" for number in numbers)
+    return f"ARRAY({groups})"
 
 
 def _substring(use: Use) -> str:
