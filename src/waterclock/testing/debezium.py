@@ -8,9 +8,6 @@ fetched, keeps its offsets in a temporary folder, and ends with the process that
 from __future__ import annotations
 
 import os
-import shutil
-import signal
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,14 +16,14 @@ from psycopg.conninfo import conninfo_to_dict
 
 from waterclock.server.java import find_java
 from waterclock.testing.kafka import KafkaBroker, find_jars
-from waterclock.testing.services import Service, free_port, spawn, stop_process, wait_until
+from waterclock.testing.services import RestartableService, free_port, spawn, wait_until
 
 _JAVA_OPTIONS = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _CONNECTOR = "io.debezium.connector.postgresql.PostgresConnector"
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
-class DebeziumConnect(Service):
+class DebeziumConnect(RestartableService):
     """A connector for some tables of a database, which writes to `prefix.schema.table` and
     `prefix.transaction`. `stop` keeps its offsets and `start` goes on from there; `close`, or the
     end of the `with` block, removes them, but not the slot upstream.
@@ -43,6 +40,7 @@ class DebeziumConnect(Service):
         settings: Mapping[str, str] | None = None,
     ) -> None:
         """`tables` with their schemas. `settings` are those of the connector."""
+        super().__init__()
         self._java = find_java(os.environ).home / "bin" / "java"
         self._jars = find_jars("debezium")
         self._broker = broker
@@ -50,8 +48,6 @@ class DebeziumConnect(Service):
         self._prefix = prefix
         self._tables = tuple(tables)
         self._settings = dict(settings or {})
-        self._folder: Path | None = None
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def transaction_topic(self) -> str:
@@ -80,19 +76,6 @@ class DebeziumConnect(Service):
             return b"Processing messages" in log.read_bytes()[before:]
 
         wait_until(follows, self._process, log)
-
-    def stop(self, *, immediate: bool = False) -> None:
-        """Stop it; `immediate` as in a crash. Idempotent."""
-        process, self._process = self._process, None
-        if process is not None:
-            stop_process(process, signal.SIGKILL if immediate else signal.SIGTERM)
-
-    def close(self) -> None:
-        """Stop it and remove its offsets. Idempotent."""
-        self.stop(immediate=True)
-        folder, self._folder = self._folder, None
-        if folder is not None:
-            shutil.rmtree(folder)
 
     def log(self) -> str:
         """What it has said so far."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import base64
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -33,11 +32,10 @@ from confluent_kafka.admin import AdminClient
 from waterclock.pgwire.tls import make_certificate
 from waterclock.server.java import find_java
 from waterclock.testing.services import (
-    Service,
+    RestartableService,
     ServiceMissing,
     free_port,
     spawn,
-    stop_process,
     wait_until,
 )
 
@@ -51,7 +49,7 @@ Record = tuple[str | bytes | None, str | bytes | None]
 """A key and a value."""
 
 
-class KafkaBroker(Service):
+class KafkaBroker(RestartableService):
     """A broker of its own, empty at first. `stop` keeps the data and `start` goes on with it at the
     same address; `close`, or the end of the `with` block, removes it.
 
@@ -59,11 +57,10 @@ class KafkaBroker(Service):
     """
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__()
         self._java = find_java(os.environ).home / "bin" / "java"
         self._jars = find_jars("kafka")
         self._settings = dict(settings or {})
-        self._folder: Path | None = None
-        self._process: subprocess.Popen[bytes] | None = None
         self._admin: AdminClient | None = None
         self.port = 0
         self._private_port = 0
@@ -95,19 +92,9 @@ class KafkaBroker(Service):
             self._process = spawn(command, log, cwd=folder)
         wait_until(self._answers, self._process, folder / "log")
 
-    def stop(self, *, immediate: bool = False) -> None:
-        """Stop the broker; `immediate` as in a crash. Idempotent."""
-        process, self._process = self._process, None
-        if process is not None:
-            stop_process(process, signal.SIGKILL if immediate else signal.SIGTERM)
-
     def close(self) -> None:
-        """Stop the broker and remove its data. Idempotent."""
-        self.stop(immediate=True)
         self._admin = None
-        folder, self._folder = self._folder, None
-        if folder is not None:
-            shutil.rmtree(folder)
+        super().close()
 
     def _formatted(self) -> Path:
         folder = Path(tempfile.mkdtemp(prefix="waterclock-kafka-"))

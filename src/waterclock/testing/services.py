@@ -72,7 +72,30 @@ class Service(ABC):
         self.close()
 
 
-class PostgresServer(Service):
+class RestartableService(Service):
+    """One process with a folder of its own: `stop` keeps that, and `start` goes on with it."""
+
+    gentle = signal.SIGTERM
+    sudden = signal.SIGKILL
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def stop(self, *, immediate: bool = False) -> None:
+        """Stop it; `immediate` as in a crash. Idempotent."""
+        process, self._process = self._process, None
+        if process is not None:
+            stop_process(process, self.sudden if immediate else self.gentle)
+
+    def close(self) -> None:
+        self.stop(immediate=True)
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            shutil.rmtree(folder)
+
+
+class PostgresServer(RestartableService):
     """A PostgreSQL cluster of its own, empty at first; every role may connect without a password.
 
     `settings` are those of postgresql.conf. Without `fsync` it is faster and loses data when the
@@ -82,13 +105,15 @@ class PostgresServer(Service):
     Start it from a thread that lives as long as the server shall: the two end together.
     """
 
+    gentle = signal.SIGINT  # breaks connections, and else would wait for them
+    sudden = signal.SIGQUIT
+
     def __init__(self, settings: Mapping[str, str] | None = None, *, fsync: bool = False) -> None:
+        super().__init__()
         self._settings = {"fsync": "on" if fsync else "off", **(settings or {})}
         self._binaries = find_postgres_binaries()
         # PostgreSQL refuses to run as root.
         self._account = _unprivileged_account() if os.geteuid() == 0 else None
-        self._folder: Path | None = None
-        self._process: subprocess.Popen[bytes] | None = None
         self.port = 0
 
     def start(self) -> None:
@@ -112,18 +137,9 @@ class PostgresServer(Service):
             self._process = self._spawn(command, log)
         wait_until(self._answers, self._process, folder / "log")
 
-    def stop(self, *, immediate: bool = False) -> None:
-        """Stop the server, breaking its connections; `immediate` as in a crash. Idempotent."""
-        process, self._process = self._process, None
-        if process is not None:
-            stop_process(process, signal.SIGQUIT if immediate else signal.SIGINT)
-
     def close(self) -> None:
-        """Stop the server and remove its data. Idempotent."""
-        self.stop()
-        folder, self._folder = self._folder, None
-        if folder is not None:
-            shutil.rmtree(folder)
+        self.stop()  # gently, so that its other processes are gone before the folder
+        super().close()
 
     def conninfo(self, dbname: str = "postgres") -> str:
         return make_conninfo(host=_HOST, port=self.port, user="postgres", dbname=dbname)
