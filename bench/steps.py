@@ -1,6 +1,6 @@
 """What a step costs: beside an empty Spark job, with many views, and when the change is large.
 
-    python bench/steps.py [--change 100] [--large 10000000] [--steps 30] [--pathway PYTHON]
+    python bench/steps.py [--change 100] [--large 10000000] [--steps 60] [--pathway PYTHON]
 
 Four claims. A small step of a view with one join and one aggregate takes at most three times an
 empty job with one Python stage. Ten views over one changed input take at most three times what one
@@ -45,6 +45,9 @@ VIEW = """
 SELECT c.nation_id, count(*) AS orders, sum(o.amount * {factor}) AS total
 FROM {u1} o JOIN {u2} c ON o.customer_id = c.customer_id GROUP BY c.nation_id
 """
+
+PAUSE_S = 0.05
+"""Before each small step and each empty job, so that Spark has cleaned up after the one before."""
 
 
 def passed_on(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -108,11 +111,13 @@ def small_steps(bench: Bench, report: Report, change: int, steps: int) -> None:
     empty = bench.empty_job()
     took: dict[str, list[float]] = {"empty": [], "one": [], "ten": []}
     for number in range(steps):
+        time.sleep(PAUSE_S)
         began = time.perf_counter()
         empty.toArrow()
         took["empty"].append(time.perf_counter() - began)
         for name, dataflow in (("one", one), ("ten", ten)):
             changed = changes(number, change, dataflow.upper)
+            time.sleep(PAUSE_S)
             took[name].append(step(dataflow, {ORDERS: changed})[0])
     settled = {name: times[len(times) // 3 :] for name, times in took.items()}
     medians = {name: statistics.median(times) for name, times in settled.items()}
@@ -173,7 +178,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--change", type=int, default=100)
     parser.add_argument("--large", type=int, default=10_000_000)
-    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--pathway", default=os.environ.get("WATERCLOCK_BENCH_PATHWAY"))
     arguments = parser.parse_args()
     os.environ["JAVA_HOME"] = str(find_java(os.environ).home)

@@ -12,6 +12,7 @@ import pytest
 from waterclock.compute.arrangement.arrangement import Arrangement
 from waterclock.compute.arrangement.cover import HASHES, Cover, HashRange, partitions
 from waterclock.compute.arrangement.layout import HASH, Layout
+from waterclock.compute.arrangement.run import Run
 from waterclock.compute.arrangement.trace import Trace
 from waterclock.compute.arrangement.writing import write_run
 from waterclock.persist.errors import Damaged
@@ -41,8 +42,8 @@ def scanned(trace: Trace) -> list[tuple[Any, ...]]:
 def step(arrangement: Arrangement, upper: int, *rows: tuple[Any, ...]) -> None:
     """One step over all hashes, from the old upper to the new one."""
     cover = Cover(arrangement.upper, upper)
-    run = write_run(arrangement.folder, arrangement.layout, cover, updates(*rows))
-    arrangement.advance(upper, [] if run is None else [run.cover])
+    written = write_run(arrangement.folder, arrangement.layout, cover, updates(*rows))
+    arrangement.advance(upper, [] if written is None else [written])
 
 
 def finish(arrangement: Arrangement, since: int) -> None:
@@ -105,9 +106,8 @@ def test_what_a_failed_step_wrote_can_be_cleared(tmp_path: Path) -> None:
 def test_a_retried_write_changes_nothing(tmp_path: Path) -> None:
     arrangement = Arrangement.open(tmp_path, PLAIN, 0)
     for rows in ([(1, "x", 3, 1), (2, "y", 4, 1)], [(2, "y", 4, 1), (1, "x", 3, 1)]):
-        run = write_run(tmp_path, PLAIN, Cover(0, 10), updates(*rows))
-        assert run is not None
-    arrangement.advance(10, [run.cover])
+        assert write_run(tmp_path, PLAIN, Cover(0, 10), updates(*rows)) == Cover(0, 10)
+    arrangement.advance(10, [Cover(0, 10)])
     assert names(tmp_path) == {Cover(0, 10).name}
     with arrangement.trace() as trace:
         assert scanned(trace) == [(1, "x", 3, 1), (2, "y", 4, 1)]
@@ -282,8 +282,8 @@ def test_given_hashes_are_taken_as_they_are(tmp_path: Path) -> None:
     layout = Layout.of({"k": pa.float64()}, {})
     same = np.full(2, 7, dtype=np.uint64)
     rows = updates((0.0, 3, 1), (-0.0, 3, 1), layout=layout).append_column(HASH, pa.array(same))
-    run = write_run(tmp_path, layout, Cover(0, 10), rows)
-    assert run is not None
+    write_run(tmp_path, layout, Cover(0, 10), rows)
+    run = Run.open(tmp_path, layout, Cover(0, 10))
     assert [batch.num_rows for batch in run.lookup(same[:1])] == [2]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import random
 from itertools import pairwise
 from pathlib import Path
@@ -22,11 +24,12 @@ from waterclock.compute.arrangement.cover import (
     partition_numbers,
     partitions,
 )
+from waterclock.compute.arrangement.files import Settling
 from waterclock.compute.arrangement.layout import Layout, consolidated
 from waterclock.compute.arrangement.merging import FEWEST, RATIO, mergeable
 from waterclock.compute.arrangement.run import Run, matches
 from waterclock.compute.arrangement.writing import write_run
-from waterclock.persist.errors import Damaged, FormatTooNew
+from waterclock.persist.errors import Damaged, FormatTooNew, Unavailable
 from waterclock.persist.rows import DIFF, TIME
 
 LAYOUT = Layout.of({"k": pa.int64()}, {})
@@ -97,8 +100,8 @@ def test_covers_that_overlap_are_refused() -> None:
 
 @pytest.mark.parametrize("piece_rows", [1, 7, 1000])
 def test_a_run_of_many_batches_is_searched_as_one(tmp_path: Path, piece_rows: int) -> None:
-    run = write_run(tmp_path, LAYOUT, COVER, counted(100), piece_rows=piece_rows)
-    assert run is not None
+    write_run(tmp_path, LAYOUT, COVER, counted(100), piece_rows=piece_rows)
+    run = Run.open(tmp_path, LAYOUT, COVER)
     ordered = np.sort(LAYOUT.hashes(counted(100)))
     assert [run.hash_at(at) for at in range(101)] == [*ordered.tolist(), HASHES]
     for at, hash_ in enumerate(ordered.tolist()):
@@ -179,8 +182,8 @@ def test_a_file_of_something_else_is_damaged(tmp_path: Path) -> None:
 
 
 def test_a_changed_byte_is_found_by_verifying(tmp_path: Path) -> None:
-    run = write_run(tmp_path, LAYOUT, COVER, counted(1000), piece_rows=100)
-    assert run is not None
+    write_run(tmp_path, LAYOUT, COVER, counted(1000), piece_rows=100)
+    run = Run.open(tmp_path, LAYOUT, COVER)
     run.verify()
     path = tmp_path / COVER.name
     data = bytearray(path.read_bytes())
@@ -248,3 +251,33 @@ def test_partitions_of_changing_number_are_merged_too() -> None:
         steps.append({Cover(at, at + 1, part): chance.randint(1, 1000) for part in parts})
     most, total, _ = merged_after_each(steps)
     assert most <= 8 * (FEWEST + math.log(total, 1 + RATIO))
+
+
+def test_what_settles_is_durable_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[str] = set()
+
+    def fsync(descriptor: int) -> None:
+        synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    covers = [Cover(0, 6 + at) for at in range(3)]
+    with Settling() as settling:
+        for cover in covers:
+            assert write_run(tmp_path, LAYOUT, cover, counted(1), settling=settling) == cover
+            assert Run.open(tmp_path, LAYOUT, cover).rows == 1
+    assert synced == {str(tmp_path), *(str(tmp_path / cover.name) for cover in covers)}
+
+
+def test_what_can_not_be_made_durable_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fsync(_descriptor: int) -> None:
+        raise OSError(errno.EIO, "the disk is gone")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(Unavailable, match="the disk is gone"), Settling() as settling:
+        write_run(tmp_path, LAYOUT, COVER, counted(1), settling=settling)
+    with pytest.raises(Unavailable, match="the disk is gone"):
+        write_run(tmp_path, LAYOUT, COVER, counted(1))

@@ -1,7 +1,9 @@
 """The folder of an arrangement: whole runs under their names, and what writers have not finished.
 
 A run is written under a temporary name, synced and renamed, and then the folder is synced: at every
-moment a name has a whole run or nothing. Removing a run is synced only where it matters that it
+moment a name has a whole run or nothing. The runs of a step that is not committed yet are renamed
+first and then synced, all at once (`Settling`): if that is cut short nobody will have counted them,
+and the next opening removes them. Removing a run is synced only where it matters that it
 stays away. Otherwise a power failure may bring the file back, and opening finds it again as one
 that lies within another run.
 """
@@ -11,13 +13,17 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import TracebackType
 
 from waterclock.compute.arrangement.cover import Cover
 from waterclock.persist.errors import Unavailable
 
 _TEMPORARY = ".writing"
+_SYNCS = 8
+"""How many syncs are asked for at once."""
 
 
 def make_folder(folder: Path) -> None:
@@ -36,10 +42,43 @@ def temporary(folder: Path, cover: Cover) -> Path:
 
 
 def publish(written: Path, folder: Path, cover: Cover) -> None:
-    """Give a synced file its name, in the place of the same run written before, if any."""
+    """Give a file its name and make it durable, in the place of the same run written before."""
     with unavailable("write", folder):
+        _sync(written)
         os.replace(written, folder / cover.name)
         _sync(folder)
+
+
+class Settling:
+    """Makes runs durable beside other work; when the context is left, they are.
+
+    Many files together take a file system little longer than one.
+    """
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(_SYNCS)
+        self._going: list[Future[None]] = []
+
+    def publish(self, written: Path, folder: Path, cover: Cover) -> None:
+        """Give a file its name at once, and make it durable before long."""
+        with unavailable("write", folder):
+            os.replace(written, folder / cover.name)
+        self._going += [self._pool.submit(_sync, path) for path in (folder / cover.name, folder)]
+
+    def __enter__(self) -> Settling:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._pool.shutdown()
+        if error is None:
+            with unavailable("write", Path("state")):
+                for sync in self._going:
+                    sync.result()
 
 
 def listed(folder: Path) -> list[Cover]:
@@ -77,8 +116,8 @@ def unavailable(action: str, folder: Path) -> Iterator[None]:
         raise Unavailable(f'could not {action} "{folder.name}": {reason}') from error
 
 
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

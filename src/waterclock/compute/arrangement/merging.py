@@ -107,7 +107,7 @@ def merge(
         for piece in hash_pieces(layout, runs, limit):
             writer.write(piece)
             yield
-        return writer.finish()
+        return Run.open(folder, layout, writer.finish())
 
 
 def hash_pieces(layout: Layout, runs: Sequence[Run], limit: int) -> Iterator[pa.Table]:

@@ -20,14 +20,13 @@ is rebuilt from its inputs; so what must not be lost is never mapped.
 
 from __future__ import annotations
 
-import json
 import threading
 import zlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -47,8 +46,7 @@ _CHECK = 8
 """The digits of a summary's checksum, which come first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(msgspec.Struct, frozen=True):
     """What the last batch of a run says about those before it."""
 
     name: str
@@ -61,33 +59,41 @@ class Summary:
     format: int = FORMAT
 
     def encoded(self) -> bytes:
-        text = json.dumps(asdict(self)).encode()
+        text = msgspec.json.encode(self)
         return b"%08x" % zlib.crc32(text) + text
 
     @staticmethod
     def decoded(data: bytes) -> Summary:
-        """Raises `ValueError`, `TypeError` or `KeyError` where the data is no summary."""
-        values = json.loads(data[_CHECK:])
-        if values["format"] > FORMAT:
+        """Raises `ValueError` where the data is no summary."""
+        if msgspec.json.decode(data[_CHECK:], type=_Format).format > FORMAT:
             raise FormatTooNew("state of an operator was written by a newer version")
         if int(data[:_CHECK], 16) != zlib.crc32(data[_CHECK:]):
             raise ValueError("its checksum is wrong")
-        for name in ("starts", "firsts", "lasts"):
-            values[name] = tuple(values[name])
-        return Summary(**values)
+        return msgspec.json.decode(data[_CHECK:], type=Summary)
+
+
+class _Format(msgspec.Struct):
+    """What every version of a summary has."""
+
+    format: int
 
 
 class Run:
     """An open run. Immutable, and safe for use by many threads."""
 
     def __init__(
-        self, cover: Cover, layout: Layout, source: pa.MemoryMappedFile, summary: Summary
+        self,
+        cover: Cover,
+        layout: Layout,
+        data: pa.Buffer,
+        reader: pa.RecordBatchFileReader,
+        summary: Summary,
     ) -> None:
         self.cover = cover
         self.layout = layout
         self.rows = summary.starts[-1]
-        self._source = source
-        self._reader = pa.ipc.open_file(source)
+        self._data = data
+        self._reader = reader
         self._summary = summary
         self._starts = np.array(summary.starts, dtype=np.int64)
         self._firsts = np.array(summary.firsts, dtype=np.uint64)
@@ -100,22 +106,23 @@ class Run:
         """Map the run with that cover. `Damaged` if it is missing or not what its name says."""
         with unavailable("read", folder):
             try:
-                source = pa.memory_map(str(folder / cover.name))
+                with pa.memory_map(str(folder / cover.name)) as file:
+                    data = file.read_buffer()  # which keeps the map
             except FileNotFoundError as error:
                 raise _damaged(cover, "The file is missing.") from error
         try:
-            reader = pa.ipc.open_file(source)
+            reader = pa.ipc.open_file(data)
             closing = reader.get_batch_with_custom_metadata(reader.num_record_batches - 1)
             summary = Summary.decoded(closing.custom_metadata[SUMMARY])
         except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
             raise _damaged(cover, "The file does not end as a run does.") from error
         if summary.name != cover.name or len(summary.starts) != reader.num_record_batches:
             raise _damaged(cover, "The file belongs to another run.")
-        if summary.size > source.size():
+        if summary.size > data.size:
             raise _damaged(cover, "The file is shorter than it was.")
         if not reader.schema.equals(layout.schema):
             raise _damaged(cover, "Its columns are not those of the operator.")
-        return Run(cover, layout, source, summary)
+        return Run(cover, layout, data, reader, summary)
 
     @property
     def size(self) -> int:
@@ -178,7 +185,10 @@ class Run:
 
     def verify(self) -> None:
         """Read the whole run; `Damaged` if its bytes are not those that were written."""
-        if checksum(self._source.read_at, 0, self._summary.size) != self._summary.crc32:
+        crc32, size = 0, self._summary.size
+        for at in range(0, size, _READ_BYTES):
+            crc32 = zlib.crc32(self._data.slice(at, min(_READ_BYTES, size - at)), crc32)
+        if crc32 != self._summary.crc32:
             raise _damaged(self.cover, "Its checksum is wrong.")
 
     def _batch(self, number: int) -> tuple[pa.RecordBatch, Hashes]:
@@ -220,16 +230,6 @@ def matches(present: Hashes, wanted: Hashes) -> Places:
     ends = np.cumsum(counts)
     places: Places = np.arange(ends[-1]) + np.repeat(starts - (ends - counts), counts)
     return places
-
-
-def checksum(read: Callable[[int, int], bytes], start: int, stop: int, crc32: int = 0) -> int:
-    """The checksum of the bytes up to `stop`, given that of those before `start`.
-
-    `read` is called with how many bytes to read, and where.
-    """
-    for at in range(start, stop, _READ_BYTES):
-        crc32 = zlib.crc32(read(min(_READ_BYTES, stop - at), at), crc32)
-    return crc32
 
 
 def _damaged(cover: Cover, reason: str) -> Damaged:

@@ -11,7 +11,7 @@ had written so far keeps its temporary name, and the owner removes it on opening
 
 from __future__ import annotations
 
-import os
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from waterclock.compute.arrangement.cover import Cover
-from waterclock.compute.arrangement.files import publish, temporary, unavailable
+from waterclock.compute.arrangement.files import Settling, publish, temporary, unavailable
 from waterclock.compute.arrangement.layout import HASH, Layout, consolidated
-from waterclock.compute.arrangement.run import SUMMARY, Run, Summary, checksum
+from waterclock.compute.arrangement.run import SUMMARY, Summary
 from waterclock.persist.hashing import hash_rows
 from waterclock.persist.rows import TIME
 
@@ -45,15 +45,16 @@ def write_run(
     since: int | None = None,
     piece_rows: int = PIECE_ROWS,
     always: bool = False,
-) -> Run | None:
+    settling: Settling | None = None,
+) -> Cover | None:
     """Write everything that happened in the cover, as a run; None if nothing did.
 
     With `always` a run without rows is written then, since others were written beside it.
 
     `updates` has the layout's columns, with or without the hash (see `Layout.arranged`), in any
     order of rows, all of them inside the cover. They are consolidated, with times below `since`
-    advanced to it. Once this returns the run survives a power failure. If it raises, the run is not
-    there, or it is as it was.
+    advanced to it. Once this returns, or `settling` ends, the run survives a power failure. If it
+    raises, the run is not there, or it is as it was.
     """
     updates = layout.arranged(updates)
     if updates.num_rows == 0 and not always:
@@ -63,7 +64,7 @@ def write_run(
     with RunWriter(folder, layout, cover, since, limit) as writer:
         for piece in _sorted_pieces(updates, layout, limit):
             writer.write(piece)
-        return None if writer.is_empty and not always else writer.finish()
+        return None if writer.is_empty and not always else writer.finish(settling)
 
 
 def rows_for(size: int, rows: int, most: int) -> int:
@@ -83,12 +84,10 @@ class RunWriter:
         self._starts: list[int] = [0]
         self._firsts: list[int] = []
         self._lasts: list[int] = []
-        self._checked = self._crc32 = 0
         self._path = temporary(folder, cover)
         with unavailable("write", folder):
-            self._sink = pa.OSFile(str(self._path), "wb")
-            self._check = os.open(self._path, os.O_RDONLY)
-        self._writer = pa.ipc.new_file(self._sink, layout.schema)
+            self._sink = _CheckedFile(self._path)
+        self._writer = pa.ipc.new_file(pa.PythonFile(self._sink, mode="w"), layout.schema)
 
     def write(self, piece: pa.Table) -> None:
         """Add updates sorted by hash, with no smaller hash than those before."""
@@ -112,42 +111,29 @@ class RunWriter:
         assert not self._lasts or self._lasts[-1] <= first, "pieces are not in order of hash"
         with unavailable("write", self._folder):
             self._writer.write_batch(batch)
-            self._checksum()
         self._starts.append(self._starts[-1] + batch.num_rows)
         self._firsts.append(first)
         self._lasts.append(last)
 
-    def finish(self) -> Run:
-        """Make the run visible and durable, even if it has no rows; and open it."""
+    def finish(self, settling: Settling | None = None) -> Cover:
+        """Make the run visible and durable, even if it has no rows; or durable later."""
         if self._held:
             self._write_batch()
         with unavailable("write", self._folder):
-            self._checksum()
             summary = Summary(
                 self._cover.name,
                 tuple(self._starts),
                 tuple(self._firsts),
                 tuple(self._lasts),
-                self._checked,
-                self._crc32,
+                self._sink.tell(),
+                self._sink.crc32,
             )
             nothing = pa.RecordBatch.from_pylist([], self._layout.schema)
             self._writer.write_batch(nothing, custom_metadata={SUMMARY: summary.encoded()})
             self._writer.close()
-            os.fsync(self._sink.fileno())
             self._sink.close()
-        publish(self._path, self._folder, self._cover)
-        return Run.open(self._folder, self._layout, self._cover)
-
-    def _checksum(self) -> None:
-        """Take what was written since the last time into the checksum, from the page cache."""
-        end = self._sink.tell()
-
-        def read(count: int, offset: int) -> bytes:
-            return os.pread(self._check, count, offset)
-
-        self._crc32 = checksum(read, self._checked, end, self._crc32)
-        self._checked = end
+        (settling.publish if settling else publish)(self._path, self._folder, self._cover)
+        return self._cover
 
     def __enter__(self) -> RunWriter:
         return self
@@ -158,11 +144,34 @@ class RunWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        os.close(self._check)
-        if not self._sink.closed:
-            self._sink.close()
+        self._sink.close()
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
+
+
+class _CheckedFile:
+    """A new file that knows the checksum of all that was written to it."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("wb")
+        self.crc32 = 0
+
+    def write(self, data: bytes) -> int:
+        self.crc32 = zlib.crc32(data, self.crc32)
+        return self._file.write(data)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def _check_times(updates: pa.Table, cover: Cover) -> None:

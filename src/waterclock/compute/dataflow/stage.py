@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from waterclock.compute.arrangement.cover import EVERY_HASH, Cover, partitions
+from waterclock.compute.arrangement.files import Settling
 from waterclock.compute.arrangement.trace import Trace
 from waterclock.compute.arrangement.writing import write_run
 from waterclock.compute.dataflow.exchange import COLUMN, Outgoing, delivered
@@ -201,11 +202,12 @@ class Stage:
     def run(self, inbox: Inbox, tables: Tables) -> Iterator[pa.RecordBatch]:
         """Run the operators over what has come, which is added to; and what leaves the stage."""
         tick = inbox.tick()
-        for each in self.operators:
-            if isinstance(each, Picked):
-                tables[each.output] = each.of(tables)
-            else:
-                self._step(each, tick, tables)
+        with Settling() as settling:
+            for each in self.operators:
+                if isinstance(each, Picked):
+                    tables[each.output] = each.of(tables)
+                else:
+                    self._step(each, tick, tables, settling)
         if self.sending.sends:
             sent = self.sending.begin(inbox.folder)
             self.sending.add(tables, sent)
@@ -214,7 +216,7 @@ class Stage:
         passed = {name: tables[name] for name in self.outgoing}
         yield from packed(passed, self.outgoing)
 
-    def _step(self, placed: Placed, tick: Tick, tables: Tables) -> None:
+    def _step(self, placed: Placed, tick: Tick, tables: Tables, settling: Settling) -> None:
         deltas = [_sum(parts, tables) for parts in placed.inputs]
         operator = placed.operator
         if isinstance(operator, TemporalOperator):
@@ -236,23 +238,23 @@ class Stage:
         errors = blamed(stepped.errors, placed.output)
         tables[ERRORS] = pa.concat_tables([tables[ERRORS], _as(errors, REPORTS[ERRORS].updates)])
         for place, rows in enumerate(stepped.arranged):
-            self._write(placed, place, rows, tick, tables)
+            cover = self._write(placed, place, rows, tick, settling)
+            if cover is not None:
+                note = pa.table([[placed.arrangements[place]], [cover.name]], schema=WRITTEN_SCHEMA)
+                tables[WRITTEN] = pa.concat_tables([tables[WRITTEN], note])
 
     def _trace(self, name: str, place: int, placed: Placed, tick: Tick) -> Trace:
         covers = [_cover(run) for run in tick.state[name].runs]
         return Trace.open(self.state / name, placed.operator.layouts[place], covers)
 
     def _write(
-        self, placed: Placed, place: int, rows: pa.Table, tick: Tick, tables: Tables
-    ) -> None:
-        name = placed.arrangements[place]
+        self, placed: Placed, place: int, rows: pa.Table, tick: Tick, settling: Settling
+    ) -> Cover | None:
+        name, layout = placed.arrangements[place], placed.operator.layouts[place]
         is_divided = self.parts > 1 and placed.operator.routes is not None
         hashes = partitions(self.parts)[_task(self.parts)] if is_divided else EVERY_HASH
         cover = Cover(tick.state[name].tip, tick.upper, hashes)
-        run = write_run(self.state / name, placed.operator.layouts[place], cover, rows)
-        if run is not None:
-            note = pa.table([[name], [cover.name]], schema=WRITTEN_SCHEMA)
-            tables[WRITTEN] = pa.concat_tables([tables[WRITTEN], note])
+        return write_run(self.state / name, layout, cover, rows, settling=settling)
 
 
 def _task(parts: int) -> int:
