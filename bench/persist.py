@@ -32,6 +32,7 @@ import pyarrow.parquet as pq
 import uvloop
 from report import Report, in_turns
 
+from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Column, Date, Float, Int, Schema, Text
 from waterclock.model.timeline import EPOCH_MILLIS
@@ -85,7 +86,8 @@ _WARM_UP_S = 0.5
 @dataclass(slots=True)
 class _Writer:
     capability: WriteCapability
-    written: int = 0
+    rest: Iterator[tuple[pa.RecordBatch, Frontier[int]]]
+    """What is still to be written: a row, and the frontier after it."""
 
 
 class Writers:
@@ -100,18 +102,17 @@ class Writers:
 
     def appends_per_second(self, writers: int, seconds: float) -> float:
         # The rows and times are made beforehand: what is measured is committing them.
-        times = range(int((_WARM_UP_S + seconds) * 8000))
+        times = range(int((_WARM_UP_S + seconds) * 10_000))
         rows = [updates(SMALL, [((t, "x" * 20), t, 1)]) for t in times]
         frontiers = [EPOCH_MILLIS.frontier(t + 1) for t in times]
 
         async def write(storage: Storage, writer: _Writer, until: float) -> int:
-            done = 0
+            done, capability = 0, writer.capability
             while time.perf_counter() < until:
-                at = writer.written
-                write = Write(writer.capability, rows[at], frontiers[at])
-                (writer.capability,) = await storage.append_async(write)
-                writer.written = at + 1
+                row, frontier = next(writer.rest)
+                (capability,) = await storage.append_async(Write(capability, row, frontier))
                 done += 1
+            writer.capability = capability
             return done
 
         async def rate(storage: Storage, all_writers: list[_Writer], seconds: float) -> float:
@@ -123,7 +124,9 @@ class Writers:
 
         async def warm_rate(storage: Storage) -> float:
             tables = [storage.create(new_id(), Description(SMALL)) for _ in range(writers)]
-            all_writers = [_Writer(capability) for _, capability in tables]
+            all_writers = [
+                _Writer(capability, zip(rows, frontiers, strict=True)) for _, capability in tables
+            ]
             await rate(storage, all_writers, _WARM_UP_S)
             return await rate(storage, all_writers, seconds)
 

@@ -20,6 +20,8 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from waterclock.persist.parts import measured, read_batches, write_batch
@@ -30,7 +32,7 @@ from waterclock.persist.store import Plan, Store
 
 FEWEST = 4
 """Fewer batches than this are not worth a merge."""
-FEWEST_TINY = 256
+FEWEST_TINY = 1024
 TINY_ROWS = 4096
 """Batches that have fewer rows together are worth it only if there are many of them."""
 STEP_ROWS = 100_000
@@ -53,10 +55,12 @@ def mergeable(batches: Iterable[Batch], since: Bound) -> list[Batch]:
     batches = list(batches)
     if since is None:
         return batches
-    if len(batches) < FEWEST_TINY and sum(batch.rows for batch in batches) < TINY_ROWS:
+    sizes = [batch.rows for batch in batches]
+    if len(batches) < FEWEST_TINY and sum(sizes) < TINY_ROWS:
         return []
-    batches.sort(key=lambda batch: batch.rows)
-    count, together = _run_of_similar([batch.rows for batch in batches])
+    order = np.argsort(sizes, kind="stable")
+    batches = [batches[place] for place in order.tolist()]
+    count, together = _run_of_similar(np.array(sizes)[order])
     if count >= FEWEST_TINY or (count >= FEWEST and together >= TINY_ROWS):
         return batches[:count]
     return _cancellable([batch for batch in batches if batch.max_time <= since])
@@ -71,17 +75,13 @@ def _cancellable(passed: list[Batch]) -> list[Batch]:
     return passed if apart and much else []
 
 
-def _run_of_similar(sizes: list[int]) -> tuple[int, int]:
+def _run_of_similar(sizes: npt.NDArray[np.int64]) -> tuple[int, int]:
     """The longest run from the smallest on whose last is not much larger than the rest together:
     how many it has, and how many rows.
     """
-    count = rows = together = 0
-    for place, size in enumerate(sizes, start=1):
-        is_similar = size <= RATIO * max(together, 1)
-        together += size
-        if is_similar:
-            count, rows = place, together
-    return count, rows
+    together = np.cumsum(sizes)
+    similar = np.flatnonzero(sizes <= RATIO * np.maximum(together - sizes, 1))
+    return (int(similar[-1]) + 1, int(together[similar[-1]])) if len(similar) else (0, 0)
 
 
 def merge(store: Store, shard_id: str) -> Generator[None]:

@@ -10,20 +10,19 @@ block too: rows that no batch refers to are not there.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping
-from itertools import accumulate
+from collections import deque
 
 import pyarrow as pa
 
-from waterclock.persist.records import Batch, Block, Page, Part
-from waterclock.persist.rows import times_and_diffs
+from waterclock.persist.records import Batch, Block, Part
+from waterclock.persist.rows import check_columns, required_columns, times_and_diffs
 
 INLINE_ROWS = 1024
 INLINE_BYTES = 32 * 1024
 """Batches of up to so many rows and bytes stay in the log, and blocks have about so many bytes."""
-PAGE_BLOCKS = 64
-"""Blocks that are read together are joined by so many."""
+PAGE_BLOCKS = 512
+FEW_PAGES = 16
+"""Blocks that are read together are joined by so many, if they are on more pages than that."""
 
 
 def is_small(updates: pa.Table | pa.RecordBatch) -> bool:
@@ -32,30 +31,39 @@ def is_small(updates: pa.Table | pa.RecordBatch) -> bool:
 
 
 class Bundle:
-    """Small updates of one schema that wait to be encoded. Thread-safe."""
+    """Small updates of one schema that wait to be encoded.
+
+    Any thread may add some. Outcomes are asked for by one at a time, which is the one that commits.
+    """
 
     def __init__(self, columns: pa.Schema) -> None:
-        self._columns = columns
-        self._lock = threading.Lock()
-        self._waiting: list[Bundled] = []
+        self.columns = columns
+        self._required = required_columns(columns)
+        self._waiting: deque[Bundled] = deque()
+
+    def check(self, updates: pa.Table | pa.RecordBatch) -> bool:
+        """See `check_columns`."""
+        return check_columns(updates, self.columns, self._required)
 
     def add(self, updates: pa.Table | pa.RecordBatch) -> Bundled:
-        """Have the updates, which are small and have the columns, encoded with others."""
+        """Have the updates, which are small, encoded with others. Raises `WrongColumns`."""
+        declared = check_columns(updates, self.columns, self._required)
         if isinstance(updates, pa.Table):
             [updates] = updates.combine_chunks().to_batches()
-        if not updates.schema.equals(self._columns):  # declared otherwise, but of the same types
-            updates = pa.RecordBatch.from_arrays(updates.columns, schema=self._columns)
+        if not declared:
+            updates = pa.RecordBatch.from_arrays(updates.columns, schema=self.columns)
         added = Bundled(self, updates)
-        with self._lock:
-            self._waiting.append(added)
+        self._waiting.append(added)
         return added
 
     def encode(self) -> None:
         """Give everything that waits its outcome."""
-        with self._lock:  # so that who asks meanwhile for one of them gets its outcome
-            waiting, self._waiting = self._waiting, []
-            if waiting:
-                _encode(waiting)
+        waiting = self._waiting
+        _encode([waiting.popleft() for _ in range(len(waiting))])
+
+
+_Unnumbered = tuple[int, int, bool, tuple[Part, ...]]
+"""All of a batch but its id."""
 
 
 class Bundled:
@@ -66,16 +74,17 @@ class Bundled:
     def __init__(self, bundle: Bundle, updates: pa.RecordBatch) -> None:
         self._bundle = bundle
         self.updates = updates
-        self.outcome: Batch | Exception | None = None
+        self.outcome: _Unnumbered | Exception | None = None
 
     def numbered(self, number: int) -> Batch:
         """The updates as the batch of that id. Raises `WrongColumns` if one has no time or diff."""
         if self.outcome is None:
             self._bundle.encode()
-        if isinstance(self.outcome, Exception):
-            raise self.outcome
-        assert self.outcome is not None
-        return self.outcome.numbered(number)
+        outcome = self.outcome
+        if isinstance(outcome, tuple):
+            return Batch(number, *outcome)
+        assert outcome is not None
+        raise outcome
 
 
 def _encode(group: list[Bundled]) -> None:
@@ -94,8 +103,8 @@ def _encode(group: list[Bundled]) -> None:
             bundled.outcome = batch
 
 
-def _encoded(group: list[pa.RecordBatch]) -> list[Batch]:
-    """One block of all updates, and a batch without an id yet for each."""
+def _encoded(group: list[pa.RecordBatch]) -> list[_Unnumbered]:
+    """One block of all updates, and a batch that refers to it for each."""
     joined = group[0]
     if len(group) > 1:
         joined = pa.concat_batches(group)
@@ -106,18 +115,18 @@ def _encoded(group: list[pa.RecordBatch]) -> list[Batch]:
     data = joined.serialize().to_pybytes()
     block = Block(joined.num_rows, data)
     size = len(data) // block.rows
-    batches: list[Batch] = []
+    batches: list[_Unnumbered] = []
     first = 0
     for updates in group:
         rows = updates.num_rows
         parts = (Part(rows, size * rows, block, None, first),)
         if rows == 1:  # mostly
             when = times[first]
-            batches.append(Batch(0, when, when, diffs[first] <= 0, parts))
+            batches.append((when, when, diffs[first] <= 0, parts))
         else:
             those = slice(first, first + rows)
             earliest, latest = min(times[those]), max(times[those])
-            batches.append(Batch(0, earliest, latest, min(diffs[those]) <= 0, parts))
+            batches.append((earliest, latest, min(diffs[those]) <= 0, parts))
         first += rows
     return batches
 
@@ -132,26 +141,31 @@ def try_inline(updates: pa.Table | pa.RecordBatch) -> Batch | None:
         return None
     if isinstance(updates, pa.Table):
         [updates] = updates.combine_chunks().to_batches()
-    [batch] = _encoded([updates])
+    [found] = _encoded([updates])
+    batch = Batch(0, *found)
     return batch if batch.size <= INLINE_BYTES else None
 
 
 def read_inline(parts: list[Part], columns: pa.Schema) -> pa.Table:
     """The updates of inline parts as one table, in the order of the parts."""
-    blocks = {id(part.inline): part.inline for part in parts if part.inline is not None}
-    pages = _pages(blocks, columns)
+    _turn_to_pages([part.inline for part in parts if part.inline is not None], columns)
     found: list[pa.RecordBatch] = []
     rows: list[int] = []
     page = None
     for part in parts:
-        if part.inline is None:
-            continue
-        held, at = pages[id(part.inline)]
+        block = part.inline
+        assert block is not None
+        assert block.page is not None
+        held, at = block.page
         if held is not page:
             if rows:
                 found.append(_picked(page, rows))
             page, rows = held, []
-        rows += range(at + part.first, at + part.first + part.rows)
+        first = at + part.first
+        if part.rows == 1:  # mostly
+            rows.append(first)
+        else:
+            rows += range(first, first + part.rows)
     if rows:
         found.append(_picked(page, rows))
     return pa.Table.from_batches(found, columns).combine_chunks()
@@ -164,32 +178,34 @@ def _picked(page: pa.RecordBatch, rows: list[int]) -> pa.RecordBatch:
     return page.take(pa.array(rows, pa.int64()))
 
 
-def _pages(blocks: Mapping[int, Block], columns: pa.Schema) -> dict[int, Page]:
-    """Where the updates of each block are, decoded: on few pages, if there are many blocks.
+def _turn_to_pages(blocks: list[Block], columns: pa.Schema) -> None:
+    """Have every block decoded, and on few pages if there are many of them.
 
     The shards whose updates were committed together are merged one after the other, and each finds
     its rows in the same blocks: to pick them from a page costs a small part of what it costs to
     slice them out of every block.
     """
-    pages = {key: block.page or _decoded(block, columns) for key, block in blocks.items()}
-    if len({id(page) for page, _ in pages.values()}) > PAGE_BLOCKS:
-        keys = list(pages)
-        for start in range(0, len(keys), PAGE_BLOCKS):
-            some = keys[start : start + PAGE_BLOCKS]
-            pages |= _joined({key: pages[key] for key in some}, blocks)
-    for key, page in pages.items():
-        blocks[key].page = page
-    return pages
+    pages: set[int] = set()
+    for block in blocks:
+        if block.page is None:
+            block.page = pa.ipc.read_record_batch(pa.py_buffer(block.data), columns), 0
+        pages.add(id(block.page[0]))
+    if len(pages) > FEW_PAGES:
+        each = list({id(block): block for block in blocks}.values())
+        for start in range(0, len(each), PAGE_BLOCKS):
+            _join(each[start : start + PAGE_BLOCKS])
 
 
-def _decoded(block: Block, columns: pa.Schema) -> Page:
-    return pa.ipc.read_record_batch(pa.py_buffer(block.data), columns), 0
+def _join(blocks: list[Block]) -> None:
+    """Put decoded blocks on one page."""
+    joined = pa.concat_batches([_rows_of(block) for block in blocks])
+    at = 0
+    for block in blocks:
+        block.page = joined, at
+        at += block.rows
 
 
-def _joined(pages: Mapping[int, Page], blocks: Mapping[int, Block]) -> dict[int, Page]:
-    """The same blocks on one page."""
-    joined = pa.concat_batches(
-        [page.slice(at, blocks[key].rows) for key, (page, at) in pages.items()]
-    )
-    ends = accumulate(blocks[key].rows for key in pages)
-    return {key: (joined, end - blocks[key].rows) for key, end in zip(pages, ends, strict=True)}
+def _rows_of(block: Block) -> pa.RecordBatch:
+    assert block.page is not None
+    page, at = block.page
+    return page.slice(at, block.rows)

@@ -33,7 +33,7 @@ class Maintenance:
         self._merges: dict[str, Generator[None]] = {}
         """The merges under way. The first one has waited longest."""
         self._touched: dict[str, None] = {}
-        """The shards to look at, in order."""
+        """The shards to look at in this round, in order."""
         self._unlisted = True
         self._suspects: deque[str] = deque()
 
@@ -57,8 +57,14 @@ class Maintenance:
         self._merges.clear()
 
     def _step_merges(self) -> bool:
-        """Begin merges of some shards, and take one of those under way a piece further."""
-        self._touched |= dict.fromkeys(sorted(self._store.take_touched()))
+        """Begin merges of some shards, and take one of those under way a piece further.
+
+        Shards are looked at in rounds. When one ends and there is nothing to merge, there is no
+        work, although others may have been touched meanwhile: a look costs more than an append, and
+        a shard that is written to all the time need not be looked at all the time.
+        """
+        if not self._touched:
+            self._touched = dict.fromkeys(sorted(self._store.take_touched()))
         for shard in list(self._touched)[:LOOKS]:
             del self._touched[shard]
             if shard not in self._merges:

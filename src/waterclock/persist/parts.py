@@ -232,9 +232,9 @@ def _is_sound(store: Store, key: str) -> bool:
 
 def measured(batches: Iterable[Batch]) -> tuple[int, int]:
     """How many rows the batches have, and about how many bytes they take in memory."""
-    batches = list(batches)
-    stored = sum(batch.size for batch in batches)
-    return sum(batch.rows for batch in batches), _COMPRESSION * stored
+    parts = [part for batch in batches for part in batch.parts]
+    stored = sum([part.size for part in parts])
+    return sum([part.rows for part in parts]), _COMPRESSION * stored
 
 
 def _both(a: pc.Expression | None, b: pc.Expression | None) -> pc.Expression | None:

@@ -125,20 +125,22 @@ def required_columns(columns: pa.Schema) -> tuple[int, ...]:
 
 def check_columns(
     given: pa.RecordBatch | pa.Table, columns: pa.Schema, required: tuple[int, ...]
-) -> None:
+) -> bool:
     """Raise `WrongColumns` unless `given` has exactly those columns, and no null where none may be.
 
-    Nullability is judged by the values, not by how the columns given were declared. Nulls among
-    times and diffs are for `times_and_diffs` to find.
+    Nullability is judged by the values, not by how the columns given were declared: the answer is
+    whether that was just so too. Nulls among times and diffs are for `times_and_diffs` to find.
     """
     schema = given.schema
-    if schema is not columns and not schema.equals(columns):
+    declared = schema is columns or schema.equals(columns)
+    if not declared:
         _check_names_and_types(schema, columns)
     for i in required:
         if given.column(i).null_count:
             raise WrongColumns(
                 f'null value in column "{columns.names[i]}" violates not-null constraint'
             )
+    return declared
 
 
 def times_and_diffs(given: pa.RecordBatch | pa.Table) -> tuple[pa.Array, pa.Array]:

@@ -43,8 +43,11 @@ from waterclock.persist.records import (
     Swept,
     keys_of,
 )
-from waterclock.persist.rows import required_columns, update_schema
+from waterclock.persist.rows import update_schema
 from waterclock.persist.schema_codec import decode_schema, encode_schema
+
+_READ = Right.READ
+"""Looked up once: to find a member in its enumeration takes longer than to move a frontier."""
 
 
 @dataclass(slots=True)
@@ -61,11 +64,9 @@ class Shard:
     batches: dict[int, Batch] = field(default_factory=dict)
     columns: pa.Schema = field(init=False)
     """The Arrow schema of the shard's updates."""
-    required: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self.columns = update_schema(self.schema)
-        self.required = required_columns(self.columns)
 
     def record(self) -> ShardRecord:
         """An immutable copy."""
@@ -153,8 +154,9 @@ class State:
 
     def _append(self, event: Appended) -> None:
         shard = self.shards[event.shard]
-        if event.batch is not None:
-            self._add(shard, event.batch)
+        batch = event.batch
+        if batch is not None:
+            self._add(shard, batch)
         self._move(shard, event.capability, event.frontier)
 
     def _add(self, shard: Shard, batch: Batch) -> None:
@@ -224,7 +226,7 @@ def _settle(shard: Shard, right: Right) -> None:
         frontier = capability.frontier
         if capability.right is right and frontier is not None and (held is None or frontier < held):
             held = frontier
-    if right is Right.READ:
+    if right is _READ:
         shard.since = later(shard.since, held)
     else:
         shard.upper = later(shard.upper, held)

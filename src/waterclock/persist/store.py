@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 from waterclock.errors import WaterclockError
@@ -111,24 +111,22 @@ class Store:
 
     def commit(self, plan: Plan[R]) -> R:
         """The plan's answer, once its events are durable; or its error. Never from a `Bell`."""
+        if self._failure is not None:
+            raise self._failure
         waiting: Waiting[R] = Waiting(plan)
-        self._check()
         self._committer.submit(waiting)
         self._refuse_if_failed()
         return waiting.wait()
 
     def commit_soon(self, plan: Plan[R]) -> asyncio.Future[R]:
         """`commit` for a coroutine. Cancelling the future gives up the answer, not the change."""
+        if self._failure is not None:
+            raise self._failure
         loop = asyncio.get_running_loop()
         future: asyncio.Future[R] = loop.create_future()
-        self._check()
         self._committer.submit_from(loop, Waiting(plan, future), self._is_quick)
         self._refuse_if_failed()
         return future
-
-    def _check(self) -> None:
-        if self._failure is not None:
-            raise self._failure
 
     def _refuse_if_failed(self) -> None:
         """Who queued just when the store failed or closed must not wait for ever."""
@@ -141,8 +139,10 @@ class Store:
 
     def _commit_group(self, group: Group, patient: bool) -> bool:
         """What the committer does with a group. Nobody may be left waiting, whatever happens."""
+        events: list[AnyEvent] = []
         try:
-            events = self._planned(group)
+            if self._failure is None:
+                events = self._planned(group)
             if events and not self._logged(events, patient):
                 return False
         except BaseException as error:
@@ -160,28 +160,21 @@ class Store:
         """The events that the group's plans want; the same ones if asked again."""
         if self._planned_events is None:
             events: list[AnyEvent] = []
+            ahead = self._ahead
             for waiting in group:
-                self._plan(waiting, events)
+                try:
+                    wanted, waiting.answer = waiting.work(ahead)
+                except BaseException as error:  # the caller's to handle, in the caller's thread
+                    waiting.error = error
+                else:
+                    for event in wanted:
+                        ahead.apply(event)
+                    events += wanted
             self._planned_events = events
         return self._planned_events
 
-    def _plan(self, waiting: Waiting[Any], events: list[AnyEvent]) -> None:
-        if self._failure is not None:
-            waiting.error = self._failure
-            return
-        try:
-            wanted, waiting.answer = waiting.work(self._ahead)
-        except BaseException as error:  # the caller's to handle, in the caller's thread
-            waiting.error = error
-            return
-        for event in wanted:
-            self._ahead.apply(event)
-        events += wanted
-
     def _logged(self, events: list[AnyEvent], patient: bool) -> bool:
         """Make the events durable, then visible. False if that would take patience."""
-        if self._failure is not None:
-            return True
         began = time.perf_counter()
         try:
             size = self._log.append(events, patient=patient)

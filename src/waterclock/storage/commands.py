@@ -94,34 +94,37 @@ def valid(state: State, leases: Leases, presented: Capability) -> tuple[Shard, r
             detail="It was dropped, its lease expired, or it was never granted.",
             hint="Acquire new capabilities for the collection.",
         )
-    if leases.is_over(token):
+    shard = state.shards[shard_id]
+    kept = shard.capabilities[token]
+    is_leased = kept.lease_ms is not None
+    if is_leased and leases.is_over(token):
         raise CapabilityExpired(
             f"the lease of the capability for collection {presented.id} has expired",
             hint="Acquire new capabilities for the collection, and renew them in time.",
         )
-    shard = state.shards[shard_id]
-    kept = shard.capabilities[token]
-    _check_as_stated(presented, shard, kept)
-    leases.renew(token, kept.lease_ms)
+    stated = presented.frontier
+    if (
+        kept.right is not presented.right
+        or str(presented.id) != shard.id
+        or stated.timeline.id != shard.timeline
+        or stated.elements != (kept.frontier,)
+    ):
+        raise _misstated(presented, shard, kept)
+    if is_leased:
+        leases.renew(token, kept.lease_ms)
     return shard, kept
 
 
-def _check_as_stated(presented: Capability, shard: Shard, kept: records.Capability) -> None:
-    right = Right.READ if isinstance(presented, ReadCapability) else Right.WRITE
-    stated = presented.frontier
-    if (
-        kept.right is not right
-        or str(presented.id) != shard.id
-        or stated.timeline.id != shard.timeline
-        or stated.only() != kept.frontier
-    ):
-        held = frontier_of(shard.timeline, kept.frontier)
-        made = ReadCapability if kept.right is Right.READ else WriteCapability
-        raise CapabilityMisstated(
-            f"the capability for collection {presented.id} is not as stated",
-            detail=f"It is a {kept.right.name.lower()} capability for {shard.id} at {held}.",
-            kept=made(presented.token, GlobalId.parse(shard.id), held),
-        )
+def _misstated(
+    presented: Capability, shard: Shard, kept: records.Capability
+) -> CapabilityMisstated:
+    held = frontier_of(shard.timeline, kept.frontier)
+    made = ReadCapability if kept.right is Right.READ else WriteCapability
+    return CapabilityMisstated(
+        f"the capability for collection {presented.id} is not as stated",
+        detail=f"It is a {kept.right.name.lower()} capability for {shard.id} at {held}.",
+        kept=made(presented.token, GlobalId.parse(shard.id), held),
+    )
 
 
 def _bound(shard: Shard, frontier: Frontier[int]) -> Bound:
@@ -222,27 +225,28 @@ def downgrade(presented: C, frontier: Frontier[int], leases: Leases) -> Plan[C]:
 
 
 def append(
-    writes: Sequence[Write], batches: Sequence[Batch | Bundled | None], leases: Leases
+    writes: Sequence[tuple[Write, Batch | Bundled | None]], leases: Leases
 ) -> Plan[tuple[WriteCapability, ...]]:
-    """Apply all writes or none. `batches` holds what was made of each write's updates."""
+    """Apply all writes or none. With each comes what was made of its updates."""
 
     def plan(state: State) -> tuple[list[AnyEvent], tuple[WriteCapability, ...]]:
         events: list[AnyEvent] = []
         answers: list[WriteCapability] = []
         next_batch = state.next_batch
-        for write, batch in zip(writes, batches, strict=True):
+        for write, batch in writes:
             capability = write.capability
             shard, kept = valid(state, leases, capability)
-            bound = _bound(shard, write.new_frontier)
+            new_frontier = write.new_frontier
+            bound = _bound(shard, new_frontier)
             numbered = None
             if batch is not None:
                 numbered = batch.numbered(next_batch)
                 next_batch += 1
             _check_window(capability.id, kept.frontier, bound, numbered)
             events.append(Appended(shard.id, capability.token, bound, numbered))
-            answers.append(WriteCapability(capability.token, capability.id, write.new_frontier))
+            answers.append(WriteCapability(capability.token, capability.id, new_frontier))
         if len(writes) > 1:
-            _check_distinct(writes)
+            _check_distinct([write.capability.id for write, _ in writes])
         return events, tuple(answers)
 
     return plan
@@ -273,8 +277,7 @@ def _shown(bound: Bound) -> str:
     return "{}" if bound is None else f"{{{bound}}}"
 
 
-def _check_distinct(writes: Sequence[Write]) -> None:
-    ids = [write.capability.id for write in writes]
+def _check_distinct(ids: list[GlobalId]) -> None:
     for collection in ids:
         if ids.count(collection) > 1:
             raise CollectionTwice(f"append names collection {collection} more than once")

@@ -193,8 +193,8 @@ class Storage:
     ) -> tuple[WriteCapability, ...]:
         """`append` in one commit with what a layer above changes (see `riders.append`)."""
         with ExitStack() as stack:
-            batches = [self._intake.take(write, stack) for write in writes]
-            appended = commands.append(writes, batches, self._leases)
+            taken = [(write, self._intake.take(write, stack)) for write in writes]
+            appended = commands.append(taken, self._leases)
             moved: tuple[WriteCapability, ...]
             moved, *_ = self._store.commit(together([appended, *along]))
             return moved
@@ -204,8 +204,8 @@ class Storage:
         for write in writes:
             if write.updates is not None and not is_small(write.updates):
                 return await asyncio.to_thread(self.append, *writes)  # it may write files
-        batches = [self._intake.take_small(write) for write in writes]
-        return await self._store.commit_soon(commands.append(writes, batches, self._leases))
+        taken = [(write, self._intake.take_small(write)) for write in writes]
+        return await self._store.commit_soon(commands.append(taken, self._leases))
 
     def acquire_capabilities(
         self,

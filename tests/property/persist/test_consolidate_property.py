@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.model.timeline import EPOCH_MILLIS
@@ -25,6 +25,7 @@ from waterclock.persist.consolidate import consolidate, row_codes
 from waterclock.persist.hashing import hash_rows
 from waterclock.persist.rows import DIFF, TIME, updates
 from waterclock.persist.spill import Spill, consolidated
+from waterclock.testing.examples import examples
 from waterclock.testing.persist_world import (
     EVERY_TYPE,
     SAMPLES,
@@ -36,7 +37,7 @@ from waterclock.testing.persist_world import (
     schema_of,
 )
 
-many = settings(max_examples=60, deadline=None)
+many = examples(60)
 NAMES = st.lists(st.sampled_from(sorted(SAMPLES)), max_size=3, unique=True).map(tuple)
 
 
@@ -289,7 +290,7 @@ def split(table: pa.Table, rows: int) -> list[pa.RecordBatch]:
     return table.to_batches(max_chunksize=rows)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(tables(), st.integers(0, 40), st.none() | st.integers(0, 4), st.integers(1, 5))
 def test_spilling_changes_nothing(
     table: pa.Table, estimate: int, since: int | None, chunk: int

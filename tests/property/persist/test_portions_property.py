@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_reading_property import SCHEMA, Triple, histories, small_parts, write
 
@@ -21,6 +21,7 @@ from waterclock.persist.maintenance import Maintenance
 from waterclock.persist.portions import Listing, can_travel, listing, portion, unlisted
 from waterclock.persist.rows import update_schema, updates
 from waterclock.persist.store import Store
+from waterclock.testing.examples import examples
 from waterclock.testing.persist_world import (
     append,
     batches_of,
@@ -49,7 +50,7 @@ def found(store: Store, as_of: int, count: int) -> tuple[dict[Any, int], int]:
 
 
 @pytest.mark.semantics(28)
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(histories(), st.sampled_from([0, 3, 256]), st.integers(1, 5), st.data())
 def test_portions_are_the_snapshot(
     history: list[list[Triple]], inline: int, count: int, data: st.DataObject

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.model.schema import Column, Int, Schema
@@ -23,6 +23,7 @@ from waterclock.persist.maintenance import Maintenance
 from waterclock.persist.parts import Selection
 from waterclock.persist.rows import update_schema, updates
 from waterclock.persist.store import Store
+from waterclock.testing.examples import examples
 from waterclock.testing.persist_world import (
     SAMPLES,
     append,
@@ -127,7 +128,7 @@ def check_everything(
 
 
 @pytest.mark.semantics(16, 23, 28, 30, 33)
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(histories(), ASKED, st.sampled_from([0, 3, 256]), st.data())
 def test_a_shard_reads_as_the_model(
     history: list[list[Triple]], asked: Asked, inline: int, data: st.DataObject
@@ -152,7 +153,7 @@ def test_a_shard_reads_as_the_model(
 
 @pytest.mark.semantics(28, 32)
 @pytest.mark.slow
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(histories(), st.data())
 def test_merging_step_by_step_never_changes_an_answer(
     history: list[list[Triple]], data: st.DataObject

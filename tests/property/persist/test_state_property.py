@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.persist.records import (
@@ -30,9 +30,10 @@ from waterclock.persist.records import (
 )
 from waterclock.persist.schema_codec import encode_schema
 from waterclock.persist.state import Shard, State, later
+from waterclock.testing.examples import examples
 from waterclock.testing.persist_world import EVERY_TYPE
 
-many = settings(max_examples=60, deadline=None)
+many = examples(60)
 
 
 def draw_event(draw: st.DrawFn, state: State, number: int) -> AnyEvent:

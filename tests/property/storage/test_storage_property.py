@@ -7,13 +7,14 @@ model's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from msgspec.structs import replace
 
 from waterclock.errors import WaterclockError
 from waterclock.model.collection import Update
@@ -41,6 +42,7 @@ from waterclock.storage.errors import (
     CollectionTwice,
     IdInUse,
 )
+from waterclock.testing.examples import examples
 from waterclock.testing.storage_world import (
     END,
     SCHEMA,
@@ -440,8 +442,7 @@ class StorageMachine(RuleBasedStateMachine):
 @pytest.mark.semantics(14, 25, 27, 28, 33, 38, 46, 50, 52, 53, 55, 57, 65)
 class TestStorage(StorageMachine.TestCase):  # type: ignore[misc, name-defined]
     settings = settings(
-        max_examples=50,
+        examples(50),
         stateful_step_count=50,
-        deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     )

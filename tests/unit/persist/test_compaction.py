@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from random import Random
 
 import numpy as np
@@ -257,6 +257,32 @@ def test_merges_take_turns(store: Store, monkeypatch: pytest.MonkeyPatch) -> Non
     assert ended.keys() == set(shards)
     assert min(ended.values()) > step // 2
     assert not maintenance._merges
+
+
+def test_a_shard_that_is_written_to_all_the_time_is_looked_at_once_in_a_round(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is an end to the work although there is none to the writing."""
+    looked: list[int] = []
+
+    def unmergeable(batches: Iterable[Batch], _: object) -> list[Batch]:
+        looked.append(len(list(batches)))
+        return []
+
+    monkeypatch.setattr(compaction, "mergeable", unmergeable)
+    maintenance = Maintenance(store)
+    shards = [f"s{n:02}" for n in range(LOOKS + 1)]
+    for shard in shards:
+        create(store, shard)
+    worked = []
+    for time in (1, 2):
+        for shard in shards:
+            append(store, shard, time, numbers([(1, time - 1, 1)]))
+        worked.append(maintenance.step())
+    assert worked == [True, False]
+    assert looked == [1] * LOOKS + [2], "one step does not look at more"
+    maintenance.run()
+    assert looked[len(shards) :] == [2] * len(shards), "the next round sees what came meanwhile"
 
 
 def test_a_merge_that_failed_is_tried_again() -> None:

@@ -58,8 +58,9 @@ def test_what_waits_together_shares_a_block() -> None:
     ]
 
 
-def test_many_blocks_are_read_from_few_pages() -> None:
+def test_many_blocks_are_read_from_few_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shards that share blocks find their rows in any order, however others have read before."""
+    monkeypatch.setattr(inline, "PAGE_BLOCKS", 32)
     choose = random.Random(7)
     blocks = 3 * inline.PAGE_BLOCKS + 5
     given: dict[Part, Triples] = {}

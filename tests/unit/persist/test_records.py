@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.persist.errors import Damaged, FormatTooNew
@@ -37,6 +37,7 @@ from waterclock.persist.records import (
     seal,
 )
 from waterclock.persist.schema_codec import encode_schema
+from waterclock.testing.examples import examples
 from waterclock.testing.persist_world import EVERY_TYPE
 
 READER = Capability("r", Right.READ, 3, None)
@@ -165,7 +166,7 @@ def test_a_flipped_bit_is_found() -> None:
             decode_entry(flipped)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_an_entry_or_refused(data: bytes) -> None:
     for decode in (decode_entry, decode_checkpoint):
@@ -173,7 +174,7 @@ def test_any_bytes_are_an_entry_or_refused(data: bytes) -> None:
             decode(data)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.data())
 def test_a_flipped_or_missing_byte_is_noticed_or_harmless(data: st.DataObject) -> None:
     """It may change a value, which only a checksum would find; it never ends in another error."""

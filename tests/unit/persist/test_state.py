@@ -58,7 +58,6 @@ def test_a_shard_begins_with_both_frontiers_at_its_start(state: State) -> None:
     assert frontiers(state) == (5, 5)
     assert state.shard_of == {"r": "s", "w": "s"}
     assert state.shards["s"].columns.names == ["n", "mz_timestamp", "mz_diff"]
-    assert state.shards["s"].required == (0,)
 
 
 @pytest.mark.semantics(33, 46)

@@ -17,8 +17,8 @@ from waterclock.model.errors import (
 )
 from waterclock.model.lattice import EpochMillis
 from waterclock.model.timeline import Timeline
+from waterclock.persist import compaction
 from waterclock.persist.blob.memory import MemoryBlob
-from waterclock.persist.compaction import FEWEST_TINY
 from waterclock.persist.errors import Unavailable
 from waterclock.persist.inline import INLINE_ROWS
 from waterclock.persist.maintenance import checkpoint
@@ -381,9 +381,12 @@ def test_32_coroutines_write_what_32_callers_would(world: MemoryWorld) -> None:
 
 
 @pytest.mark.semantics(43, 54)
-def test_what_shares_a_block_is_kept_apart(any_world: World) -> None:
+def test_what_shares_a_block_is_kept_apart(
+    any_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By readers, by a checkpoint and a merge of one of the collections, and by a restart."""
-    storage, rounds = any_world.storage, FEWEST_TINY // 2 + 1
+    monkeypatch.setattr(compaction, "FEWEST_TINY", 128)
+    storage, rounds = any_world.storage, 128 // 2 + 1
     tables = [storage.create(user(n + 1), TABLE) for n in range(3)]
 
     async def writer(n: int) -> None:

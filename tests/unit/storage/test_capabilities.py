@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from waterclock.errors import WaterclockError
 from waterclock.model.errors import ForeignTime, FrontierRegression
