@@ -510,6 +510,167 @@ def test_transactions_over_several_topics(tmp_path: Path, kafka_broker: KafkaBro
     in_world(tmp_path, broker, check)
 
 
+def shown(rows: list[tuple[Any, ...]]) -> list[str]:
+    """The values of `v` in rows of JSON."""
+    return sorted(json.loads(row[0])["v"] for row in rows)
+
+
+@pytest.mark.semantics(116, 163)
+def test_all_tables_and_partitions_that_are_added(
+    tmp_path: Path, kafka_broker: KafkaBroker
+) -> None:
+    broker = kafka_broker
+    for topic in ("all.transaction", "all.public.a", "all.public.b", "all.other.c"):
+        broker.create_topic(topic)
+    create = (
+        "CREATE SOURCE x FROM KAFKA CONNECTION k (TRANSACTION TOPIC 'all.transaction')"
+        " FORMAT JSON ENVELOPE DEBEZIUM {} WITH (TIMESTAMP INTERVAL '50ms')"
+    )
+
+    async def check(_: AdapterWorld, client: Client) -> None:
+        write = asyncio.to_thread
+        none = await client.fails(create.format("FOR SCHEMAS (nowhere)"))
+        assert none.message == 'there is no topic "all.schema.table"'
+        await client.run(create.format("FOR ALL TABLES"))
+        tables = "SELECT name FROM mz_sources WHERE type = 'subsource' ORDER BY 1"
+        assert await client.rows(tables) == [("a",), ("b",), ("c",)]
+        await client.run("DROP SOURCE x CASCADE")
+        await client.run(create.format("FOR SCHEMAS (public)"))
+        assert await client.rows(tables) == [("a",), ("b",)]
+        await write(broker.produce, "all.public.a", [in_transaction(1, 1, "a")])
+        await write(broker.produce, "all.transaction", [ended(1, a=1, c=5)])
+        await until(client, "SELECT data FROM a", lambda rows: shown(rows) == ["1.1"])
+        # The first change of the third transaction goes to a partition that is new
+        await write(broker.add_partitions, "all.public.a", 2)
+        await write(broker.produce, "all.public.a", [in_transaction(3, 1, "a")], 1)
+        await write(broker.produce, "all.transaction", [ended(2, a=1), ended(3, a=1)])
+        progress = "SELECT \"offset\" FROM x_progress WHERE topic = 'all.transaction'"
+        await until_rows(client, progress, [(3,)])
+        await asyncio.sleep(0.3)
+        assert shown(await client.rows("SELECT data FROM a")) == ["1.1"]
+        await write(broker.produce, "all.public.a", [in_transaction(2, 1, "a")], 0)
+        all_of_them = ["1.1", "2.1", "3.1"]
+        await until(client, "SELECT data FROM a", lambda rows: shown(rows) == all_of_them)
+
+    in_world(tmp_path, broker, check)
+
+
+ROW = {
+    "type": "record",
+    "name": "Value",
+    "fields": [{"name": "id", "type": "int"}, {"name": "v", "type": ["null", "string"]}],
+}
+CHANGE = {
+    "type": "record",
+    "name": "Envelope",
+    "fields": [
+        {"name": "before", "type": ["null", ROW], "default": None},
+        {"name": "after", "type": ["null", "Value"], "default": None},
+        {
+            "name": "source",
+            "type": {
+                "type": "record",
+                "name": "Source",
+                "fields": [
+                    {"name": "connector", "type": "string"},
+                    {"name": "snapshot", "type": ["null", "string"]},
+                    {"name": "sequence", "type": ["null", "string"]},
+                    {"name": "schema", "type": "string"},
+                    {"name": "table", "type": "string"},
+                ],
+            },
+        },
+        {"name": "op", "type": "string"},
+        {
+            "name": "transaction",
+            "type": [
+                "null",
+                {
+                    "type": "record",
+                    "name": "block",
+                    "fields": [
+                        {"name": "id", "type": "string"},
+                        {"name": "total_order", "type": "long"},
+                    ],
+                },
+            ],
+        },
+    ],
+}
+COUNT = {
+    "type": "record",
+    "name": "count",
+    "fields": [
+        {"name": "data_collection", "type": "string"},
+        {"name": "event_count", "type": "long"},
+    ],
+}
+END = {
+    "type": "record",
+    "name": "TransactionMetadataValue",
+    "fields": [
+        {"name": "status", "type": "string"},
+        {"name": "id", "type": "string"},
+        {"name": "event_count", "type": ["null", "long"], "default": None},
+        {
+            "name": "data_collections",
+            "type": ["null", {"type": "array", "items": COUNT}],
+            "default": None,
+        },
+        {"name": "ts_ms", "type": "long"},
+    ],
+}
+
+
+def in_avro(schema: Any, identity: int, record: dict[str, Any]) -> bytes:
+    sink = pa.BufferOutputStream()
+    fastavro.schemaless_writer(sink, schema, record)
+    return framed(identity, sink.getvalue().to_pybytes())
+
+
+@pytest.mark.semantics(161, 163)
+def test_transactions_in_avro(tmp_path: Path, kafka_broker: KafkaBroker) -> None:
+    """The tables' topics and that of the transactions, with schemas of a registry."""
+    broker = kafka_broker
+    for topic in ("av.transaction", "av.public.a", "av.public.b"):
+        broker.create_topic(topic)
+    with schema_registry() as registry:
+        change, _ = (registry.register(f"av.public.{t}-value", CHANGE) for t in ("a", "b"))
+        end = registry.register("av.transaction-value", END)
+
+        def changed(number: int, order: int, table: str) -> tuple[str, bytes]:
+            key, text = in_transaction(number, order, table)
+            return key, in_avro(CHANGE, change, json.loads(text))
+
+        def done(number: int, **counts: int) -> list[tuple[None, bytes]]:
+            told = json.loads(ended(number, **counts)[1])["payload"]
+            begin = {"status": "BEGIN", "id": told["id"], "ts_ms": 1}
+            total = {**told, "event_count": sum(counts.values()), "ts_ms": 2}
+            return [(None, in_avro(END, end, each)) for each in (begin, total)]
+
+        async def check(world: AdapterWorld, client: Client) -> None:
+            write = asyncio.to_thread
+            await client.run(
+                f"CREATE CONNECTION r TO CONFLUENT SCHEMA REGISTRY (URL '{registry.url}');"
+                "CREATE SOURCE x FROM KAFKA CONNECTION k (TRANSACTION TOPIC 'av.transaction')"
+                " FORMAT AVRO USING CONFLUENT SCHEMA REGISTRY CONNECTION r ENVELOPE DEBEZIUM"
+                " FOR ALL TABLES WITH (TIMESTAMP INTERVAL '50ms')"
+            )
+            await write(broker.produce, "av.public.a", [changed(1, 1, "a"), changed(2, 1, "a")])
+            await write(broker.produce, "av.transaction", [*done(1, a=1, b=1), *done(2, a=1)])
+            progress = "SELECT \"offset\" FROM x_progress WHERE topic = 'av.transaction'"
+            await until_rows(client, progress, [(4,)])
+            assert await client.rows("SELECT id, v FROM a") == []
+            await asyncio.to_thread(world.close)
+            await asyncio.to_thread(world.open)
+            client = await world.connect()
+            await write(broker.produce, "av.public.b", [changed(1, 2, "b")])
+            await until_rows(client, "SELECT id, v FROM a", [(1, "1.1"), (2, "2.1")])
+            assert await client.rows("SELECT id, v FROM b") == [(1, "1.2")]
+
+        in_world(tmp_path, broker, check)
+
+
 # Crashes
 
 
@@ -581,7 +742,7 @@ def definition_of(broker: KafkaBroker, topic: str) -> KafkaDefinition:
 
 
 def test_large_ranges_are_read_on_executors(
-    kafka_broker: KafkaBroker, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    kafka_broker: KafkaBroker, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The same messages, wherever they are read."""
     broker = kafka_broker
@@ -595,7 +756,7 @@ def test_large_ranges_are_read_on_executors(
     ranges = [Range(0, 1000, 12_000), Range(1, 0, 3000)]
     monkeypatch.setattr(kafka_module, "MANY_OFFSETS", 1000)
     found = []
-    for executors in (None, OnSpark(spark)):
+    for executors in (None, OnSpark(spark, tmp_path)):
         connector = Kafka(definition, Surroundings(clock, executors, lambda _id: connection))
         tables: dict[Any, list[pa.RecordBatch]] = {}
         for messages in connector.read(ranges):

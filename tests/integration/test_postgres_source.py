@@ -18,8 +18,8 @@ from waterclock.pgwire.values.text_out import encode_text
 from waterclock.pgwire.values.zones import zone_named
 from waterclock.storage.reclock.progress import SourceFrontier
 from waterclock.storage.sources.errors import SourceFault
+from waterclock.storage.sources.postgres import pieces as pieces_module
 from waterclock.storage.sources.postgres import replication as replication_module
-from waterclock.storage.sources.postgres import snapshot as snapshot_module
 from waterclock.storage.sources.postgres.connector import PostgresSource
 from waterclock.storage.sources.postgres.requirements import Wanted
 from waterclock.storage.sources.status import Health
@@ -384,8 +384,8 @@ def test_columns_as_text_and_columns_left_out(make: Make) -> None:
 
 
 def test_a_large_table_is_read_in_pieces(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_module, "_PAGES", 3)
-    monkeypatch.setattr(snapshot_module, "_AT_ONCE_BYTES", 1000)
+    monkeypatch.setattr(pieces_module, "_PAGES", 3)
+    monkeypatch.setattr(pieces_module, "_AT_ONCE_BYTES", 1000)
     scene = make(
         f"{TWO}; INSERT INTO a SELECT i, repeat('x', i % 100) FROM generate_series(11, 5000) i"
     )

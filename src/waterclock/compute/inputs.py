@@ -12,8 +12,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
-from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.persist.portions import Listing
 from waterclock.persist.rows import TIME
 from waterclock.storage.api import Progress, ReadCapability, Updates
@@ -50,8 +50,11 @@ class Input:
         self._subscription = self._subscribed(contents)
 
     def _subscribed(self, contents: bool) -> Subscription:
-        as_of = EPOCH_MILLIS.frontier(self._start)
+        as_of = self._frontier(self._start)
         return self._storage.subscribe_at(self.capability, as_of=as_of, snapshot=contents)
+
+    def _frontier(self, time: int) -> Frontier[int]:
+        return self.capability.frontier.timeline.frontier(time)
 
     @property
     def collection(self) -> GlobalId:
@@ -116,7 +119,7 @@ class Input:
 
     def hold(self, time: int) -> None:
         """Keep the input readable from `time` on, and no longer from before."""
-        frontier = EPOCH_MILLIS.frontier(time)
+        frontier = self._frontier(time)
         if self.capability.frontier < frontier:
             self.capability = self._storage.downgrade_capability(self.capability, frontier)
 

@@ -36,7 +36,7 @@ from waterclock.compute.plan.nodes import Node
 from waterclock.compute.snapshot import lacking, stored_at
 from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
-from waterclock.model.timeline import EPOCH_MILLIS
+from waterclock.model.timeline import Timeline
 from waterclock.persist.consolidate import consolidate
 from waterclock.persist.notes import Notes
 from waterclock.persist.portions import Listing
@@ -123,6 +123,11 @@ class Group:
         return self.dataflow.upper if self._rebuilt_to is None else self._rebuilt_to
 
     @property
+    def _timeline(self) -> Timeline[int]:
+        """What all times here are of. Views that share an input share its timeline."""
+        return self.views[0].errors.writer.frontier.timeline
+
+    @property
     def is_rebuilding(self) -> bool:
         """Whether the state has yet to be brought to where the outputs are."""
         return self._rebuilt_to is not None
@@ -193,7 +198,7 @@ class Group:
         while (due := self.dataflow.last_due()) is not None:
             self._step(due + 1)
         nothing = self.dataflow.unchanged()
-        self._write(nothing, EPOCH_MILLIS.empty())
+        self._write(nothing, self._timeline.empty())
         self.dataflow.commit(FINISHED, nothing)
         self._rebuilt_to = None
         self.is_finished = True
@@ -205,7 +210,7 @@ class Group:
             self._is_noted = False
         else:
             ticked = self.dataflow.unchanged()
-        self._write(ticked, EPOCH_MILLIS.frontier(upper))
+        self._write(ticked, self._timeline.frontier(upper))
         self._count(upper, ticked)
 
     def _rebuild(self, upper: int) -> bool:

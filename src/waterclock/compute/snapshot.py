@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from waterclock.compute.errors import ReadCancelled
 from waterclock.compute.kernels.codes import numbers
 from waterclock.model.ids import GlobalId
-from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.persist.consolidate import consolidate
 from waterclock.persist.rows import DIFF, TIME
 from waterclock.storage.api import Progress, ReadCapability, Updates
@@ -36,7 +35,7 @@ def contents_at(
     """
     subscription = storage.subscribe_at(
         capability,
-        as_of=EPOCH_MILLIS.frontier(time),
+        as_of=capability.frontier.timeline.frontier(time),
         columns=schema.names,
         condition=condition,
     )
@@ -72,7 +71,8 @@ def stored_at(
     try:
         if since > time:
             return None
-        subscription = storage.subscribe_at(reader, as_of=EPOCH_MILLIS.frontier(time))
+        as_of = reader.frontier.timeline.frontier(time)
+        subscription = storage.subscribe_at(reader, as_of=as_of)
         found = [columns.empty_table()]
         try:
             while isinstance(message := next(subscription), Updates):

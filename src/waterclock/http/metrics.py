@@ -24,8 +24,9 @@ class ViewFacts:
 
     name: str
     health: str
-    lag_ms: int
-    """How far it is behind the clock; 0 for one that will never change again."""
+    lag_ms: int | None
+    """How far it is behind the clock; 0 for one that will never change again, None for one whose
+    times are not those of the clock."""
     state_rows: int
 
 
@@ -124,7 +125,8 @@ def _of_views(views: tuple[ViewFacts, ...]) -> Iterator[Metric]:
         "waterclock_view_health", "How a view is doing.", labels=("view", "health")
     )
     for view in views:
-        lag.add_metric((view.name,), view.lag_ms)
+        if view.lag_ms is not None:
+            lag.add_metric((view.name,), view.lag_ms)
         rows.add_metric((view.name,), view.state_rows)
         health.add_metric((view.name, view.health), 1)
     yield from (lag, rows, health)

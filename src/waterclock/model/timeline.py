@@ -124,4 +124,9 @@ class StatefulTimeline(Generic[T]):
 
 
 EPOCH_MILLIS: Timeline[int] = Timeline("epoch_ms", EpochMillis())
-"""The timeline that every table, view and reclocked source shares."""
+"""The timeline that every table and every reclocked source is on, and what is made from them."""
+
+
+def timeline_named(name: str) -> Timeline[int]:
+    """The timeline of that name, whose times are whole numbers from 0 on."""
+    return EPOCH_MILLIS if name == EPOCH_MILLIS.id else Timeline(name, EPOCH_MILLIS.lattice)

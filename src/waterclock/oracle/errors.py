@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from waterclock.errors import WaterclockError
@@ -29,3 +30,14 @@ class TimelinesDiffer(WaterclockError):
     """The inputs have no time in common."""
 
     sqlstate: ClassVar[str] = "0A000"
+
+    @classmethod
+    def of(cls, timelines: Mapping[str, str]) -> TimelinesDiffer:
+        """From the name of each input and that of its timeline."""
+        shown = ", ".join(f'{name} is on "{timeline}"' for name, timeline in timelines.items())
+        return cls(
+            "can not read relations of different timelines together",
+            detail=f"Their times can not be compared: {shown}.",
+            hint="Read them in queries of their own. Sources that shall be joined need the same"
+            " TIMELINE, or none.",
+        )

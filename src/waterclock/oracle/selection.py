@@ -12,6 +12,9 @@ those that qualify
 - serializable takes the freshest that is complete, or the oldest if none is complete yet;
 - AS OF takes the one that it names, and asks nobody.
 
+The oracle is for the timeline of the tables. On any other one nobody can write, and the times come
+from outside; there every read is at the freshest complete time, whatever the isolation.
+
 A query without inputs is the same at all times and never waits.
 """
 
@@ -24,10 +27,12 @@ from enum import StrEnum
 from waterclock.model.errors import NotATime
 from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
-from waterclock.model.lattice import MAX_EPOCH_MILLIS
 from waterclock.model.timeline import EPOCH_MILLIS, Timeline
 from waterclock.oracle.errors import InputGone, InvalidAsOf, TimelinesDiffer
 from waterclock.oracle.oracle import Timestamp
+
+_LAST = 2**62 - 1
+"""Nothing happens after this time: to compute, a later upper is that of what is finished."""
 
 
 class Isolation(StrEnum):
@@ -106,10 +111,10 @@ def select(
     """Choose the time for a query over these inputs.
 
     `oracle_read` is the oracle's read time, asked for after the query arrived; strict serializable
-    needs it unless AS OF names the time. If a strict read's time is later than it, the oracle has
-    to be told when that time is complete and before the answer is given, so that no later read is
-    before it (`Oracle.apply_write`); not earlier, for the time may be far ahead. `recency` is the
-    earliest time that reflects what is upstream.
+    needs it unless AS OF names the time, or the inputs are on a timeline of their own. If a strict
+    read's time is later than it, the oracle has to be told when that time is complete and before
+    the answer is given, so that no later read is before it (`Oracle.apply_write`); not earlier, for
+    the time may be far ahead. `recency` is the earliest time that reflects what is upstream.
 
     Raises `TimelinesDiffer`, `InputGone`, `InvalidAsOf`.
     """
@@ -118,7 +123,7 @@ def select(
     exact = as_of is not None and not as_of.at_least
     if as_of is not None:
         _check_time(as_of)
-    strict = isolation is Isolation.STRICT_SERIALIZABLE
+    strict = isolation is Isolation.STRICT_SERIALIZABLE and timeline == EPOCH_MILLIS
     assert exact or not strict or oracle_read is not None, "a strict read asks the oracle"
     if exact:
         assert as_of is not None
@@ -138,7 +143,7 @@ def select(
         since=since,
         upper=upper,
         inputs=tuple(inputs),
-        oracle_read=None if exact else oracle_read,
+        oracle_read=None if exact or timeline != EPOCH_MILLIS else oracle_read,
         as_of=as_of,
         recency=None if exact else recency,
     )
@@ -167,12 +172,7 @@ def _latest_bound(
 def _common_timeline(inputs: Sequence[Input]) -> Timeline[int]:
     timelines = {each.since.timeline.id: each.since.timeline for each in inputs}
     if len(timelines) > 1:
-        shown = ", ".join(f'{each.id} is on "{each.since.timeline.id}"' for each in inputs)
-        raise TimelinesDiffer(
-            "cannot read collections of different timelines in one query",
-            detail=f"Their times can not be compared: {shown}.",
-            hint="Bring all of them to one timeline by reclocking first.",
-        )
+        raise TimelinesDiffer.of({str(i.id): i.since.timeline.id for i in inputs})
     return next(iter(timelines.values()), EPOCH_MILLIS)
 
 
@@ -225,5 +225,5 @@ def _freshest(upper: Frontier[int]) -> int | None:
     """The last complete time: of a finished collection that is the last there is."""
     bound = upper.only()
     if bound is None:
-        return MAX_EPOCH_MILLIS
+        return _LAST
     return bound - 1 if bound > 0 else None

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from waterclock.adapter.coordinator import Coordinator, wall_clock_ms
+from waterclock.adapter.timelines import common_timeline
 from waterclock.catalog.image import qualified
 from waterclock.catalog.objects import Index, MaterializedView
 from waterclock.compute.api import Health
 from waterclock.http.metrics import ServerFacts, ViewFacts
+from waterclock.model.timeline import EPOCH_MILLIS
 
 
 def facts_of(core: Coordinator, connections: int) -> ServerFacts:
@@ -37,5 +39,7 @@ def _views(core: Coordinator) -> Iterator[ViewFacts]:
         except KeyError:  # made or dropped at this moment
             continue
         finished = status.health is Health.FINISHED
-        lag_ms = 0 if finished else max(0, now - (status.upper - 1))
+        on_clock = common_timeline(core, [item.id]) == EPOCH_MILLIS
+        late_ms = max(0, now - (status.upper - 1)) if on_clock else None
+        lag_ms = 0 if finished else late_ms
         yield ViewFacts(qualified(catalog, item), status.health.value, lag_ms, status.rows)

@@ -7,28 +7,14 @@ the same columns share a bundle, in which the small updates that are committed t
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
-
-import pyarrow as pa
 
 from waterclock.model.ids import GlobalId
 from waterclock.persist.inline import Bundle, Bundled, is_small
 from waterclock.persist.parts import write_batch
 from waterclock.persist.records import Batch
-from waterclock.persist.rows import check_columns
-from waterclock.persist.state import State
 from waterclock.persist.store import Store
 from waterclock.storage.api import Write
 from waterclock.storage.commands import shard_of
-
-
-@dataclass(frozen=True, slots=True)
-class _Inlet:
-    """What a collection takes."""
-
-    columns: pa.Schema
-    required: tuple[int, ...]
-    bundle: Bundle
 
 
 class Intake:
@@ -36,8 +22,8 @@ class Intake:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._inlets: dict[GlobalId, _Inlet] = {}
-        self._bundles: dict[int, Bundle] = {}
+        self._bundles: dict[GlobalId, Bundle] = {}
+        self._shared: dict[int, Bundle] = {}
         """By the identity of the columns, which the bundle keeps alive."""
 
     def take(self, write: Write, stack: ExitStack) -> Batch | Bundled | None:
@@ -48,8 +34,7 @@ class Intake:
         """
         if write.updates is None or is_small(write.updates):
             return self.take_small(write)
-        inlet = self._inlet(write.capability.id)
-        check_columns(write.updates, inlet.columns, inlet.required)
+        self._bundle(write.capability.id).check(write.updates)
         return write_batch(self._store, str(write.capability.id), write.updates, stack)
 
     def take_small(self, write: Write) -> Bundled | None:
@@ -57,18 +42,14 @@ class Intake:
         updates = write.updates
         if updates is None or not updates.num_rows:
             return None
-        inlet = self._inlet(write.capability.id)
-        check_columns(updates, inlet.columns, inlet.required)
-        return inlet.bundle.add(updates)
+        collection = write.capability.id
+        bundle = self._bundles.get(collection) or self._bundle(collection)
+        return bundle.add(updates)
 
-    def _inlet(self, collection: GlobalId) -> _Inlet:
-        known = self._inlets.get(collection)
+    def _bundle(self, collection: GlobalId) -> Bundle:
+        known = self._bundles.get(collection)
         if known is None:
-            known = self._store.read(lambda state: self._look(state, collection))
-            self._inlets[collection] = known
+            columns = self._store.read(lambda state: shard_of(state, collection).columns)
+            known = self._shared.setdefault(id(columns), Bundle(columns))
+            self._bundles[collection] = known
         return known
-
-    def _look(self, state: State, collection: GlobalId) -> _Inlet:
-        shard = shard_of(state, collection)
-        bundle = self._bundles.setdefault(id(shard.columns), Bundle(shard.columns))
-        return _Inlet(shard.columns, shard.required, bundle)

@@ -20,7 +20,12 @@ from waterclock.persist.consolidate import consolidate
 from waterclock.persist.rows import DIFF, TIME
 from waterclock.storage.api import ERROR_ROWS, Progress, Updates
 from waterclock.storage.reclock.shape import POSTGRES
-from waterclock.storage.sources.api import ConnectionSettings, SourceDescription, Surroundings
+from waterclock.storage.sources.api import (
+    ConnectionSettings,
+    Executors,
+    SourceDescription,
+    Surroundings,
+)
 from waterclock.storage.sources.ingestion import Ingestion, Outcome
 from waterclock.storage.sources.ledger import Ledger
 from waterclock.storage.sources.postgres import connector
@@ -68,6 +73,8 @@ class Scene:
         self.sql = psycopg.connect(conninfo, autocommit=True)
         self.run(setup)
         self.description: SourceDescription | None = None
+        self.executors: Executors | None = None
+        """What reads first contents, however small."""
 
     def run(self, statements: str) -> None:
         """Statements upstream, each by itself."""
@@ -95,7 +102,7 @@ class Scene:
         self.ingestion = Ingestion(
             description,
             connector.KIND,
-            Surroundings(self.world.clock, connection=lambda _: self.settings),
+            Surroundings(self.world.clock, self.executors, lambda _: self.settings, large_bytes=0),
             lambda: Ledger(self.world.storage, self.world.store, description, POSTGRES, hold),
         )
 

@@ -16,7 +16,9 @@ from typing import Any
 import pyarrow as pa
 
 from waterclock.model.schema import Column, Int, Schema, Text
+from waterclock.model.timeline import EPOCH_MILLIS, Timeline
 from waterclock.storage.envelopes.choice import decoding_of, envelope_of
+from waterclock.storage.envelopes.transactions import several_partitions
 from waterclock.storage.formats.api import RECORDS, MessageDefinition
 from waterclock.storage.reclock.progress import Partition, Range, SourceFrontier
 from waterclock.storage.reclock.shape import ProgressShape
@@ -56,6 +58,8 @@ class Records:
 
     topics: Mapping[str, MessageDefinition]
     log: dict[str, list[Record]] = field(default_factory=dict)
+    tells_partitions: bool = False
+    """Whether its connector says which topics have several partitions."""
 
     def append(self, topic: str, *given: Record, partition: int = 0) -> None:
         self.log.setdefault(f"{topic}/{partition}", []).extend(given)
@@ -97,6 +101,9 @@ class _RecordsConnector:
             given = self._upstream.log[str(each.partition)][each.start : each.end]
             batch = records(given, each.start, int(number))
             yield Messages(topic, each.partition, self._decodings[topic].decode(batch))
+            several = sum(name.startswith(f"{topic}/") for name in self._upstream.log) > 1
+            if several and self._upstream.tells_partitions:
+                yield several_partitions(topic, each.partition)
 
     def commit(self, frontier: SourceFrontier) -> None:
         pass
@@ -113,12 +120,15 @@ class RecordWorld:
         topics: Mapping[str, MessageDefinition],
         grouping: Callable[[], Grouping] | None = None,
         outputs: Sequence[str] | None = None,
+        timeline: Timeline[int] = EPOCH_MILLIS,
     ) -> None:
         self.upstream = Records(topics)
         self.world = SourceWorld()
         self.kinds = {KIND: self._kind(grouping)}
         schemas = {name: decoding_of(topics[name]).schema for name in outputs or topics}
-        self.description = self.world.create(KIND, b"", SHAPE.schema, schemas, with_errors=True)
+        self.description = self.world.create(
+            KIND, b"", SHAPE.schema, schemas, with_errors=True, timeline=timeline
+        )
         self.bound: dict[int, SourceFrontier] = {}
         """What was bound at which time, as far as it is durable."""
         self._ingestion = self.world.ingestion(self.description, self.kinds)
@@ -138,10 +148,10 @@ class RecordWorld:
         """Take what is there."""
         self.world.step(self._ingestion)
         status = self._ingestion.status
-        assert status.health is Health.RUNNING, status
+        assert status.health in (Health.RUNNING, Health.FINISHED), status
         upper = self.world.upper(self.description.remap)
-        assert upper is not None
-        self.bound[upper - 1] = self.upstream.frontier
+        time = self.world.now if upper is None else upper - 1
+        self.bound[time] = self.upstream.frontier
 
     def failing_step(self) -> str:
         """A step that ends the source; why."""

@@ -104,7 +104,7 @@ def schema_registry() -> Iterator[Registry]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     registry.url = f"http://127.0.0.1:{server.server_address[1]}"
     try:

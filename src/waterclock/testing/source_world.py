@@ -17,7 +17,7 @@ import pyarrow as pa
 from waterclock.adapter.holds import Holds
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Column, Schema, Text
-from waterclock.model.timeline import EPOCH_MILLIS
+from waterclock.model.timeline import EPOCH_MILLIS, Timeline
 from waterclock.persist.blob.memory import MemoryBlob
 from waterclock.persist.consensus.memory import MemoryConsensus
 from waterclock.persist.retry import Retry
@@ -193,23 +193,27 @@ class SourceWorld:
         outputs: Mapping[str, Schema],
         *,
         with_errors: bool = False,
+        timeline: Timeline[int] = EPOCH_MILLIS,
     ) -> SourceDescription:
-        """The collections of a new source; with those of errors and notes, if wanted."""
-        ids = {name: self._collection(schema) for name, schema in outputs.items()}
+        """The collections of a new source; with those of errors and notes, if wanted.
+
+        The outputs and their errors are on the timeline.
+        """
+        ids = {name: self._collection(schema, timeline) for name, schema in outputs.items()}
         remap = self._collection(shape)
         source = GlobalId.user(self._take_id())
         if not with_errors:
             return SourceDescription(source, "s", kind, definition, remap, ids)
-        errors = {name: self._collection(ERROR_ROWS) for name in outputs}
+        errors = {name: self._collection(ERROR_ROWS, timeline) for name in outputs}
         notes = self._collection(STATE_ROWS)
         return SourceDescription(
             source, "s", kind, definition, remap, ids, errors=errors, notes=notes
         )
 
-    def _collection(self, schema: Schema) -> GlobalId:
+    def _collection(self, schema: Schema, timeline: Timeline[int] = EPOCH_MILLIS) -> GlobalId:
         collection = GlobalId.user(self._take_id())
-        description = Description(schema, Writers.STORAGE)
-        start = EPOCH_MILLIS.frontier(self.now)
+        description = Description(schema, Writers.STORAGE, timeline)
+        start = timeline.frontier(self.now) if timeline == EPOCH_MILLIS else timeline.start()
         reader, _ = self.store.commit(riders.create(collection, description, start))
         self._readers[collection] = reader
         self.holds.adopt(reader)
@@ -219,14 +223,19 @@ class SourceWorld:
         self._next_id += 1
         return self._next_id
 
-    def ingestion(self, description: SourceDescription, kinds: Kinds) -> Ingestion:
+    def ingestion(
+        self,
+        description: SourceDescription,
+        kinds: Kinds,
+        surroundings: Surroundings | None = None,
+    ) -> Ingestion:
         """The source, as a server that has just started finds it."""
         kind = kinds[description.kind]
         hold = self.holds.take(description.collections)
         return Ingestion(
             description,
             kind,
-            Surroundings(self.clock),
+            surroundings or Surroundings(self.clock),
             lambda: Ledger(self.storage, self.store, description, kind.progress, hold),
         )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.model.schema import Column, Int, Schema, Text
@@ -19,6 +19,7 @@ from waterclock.storage.formats.api import (
     JsonDefinition,
     MessageDefinition,
 )
+from waterclock.testing.examples import examples
 from waterclock.testing.record_world import Record, RecordWorld
 
 ROW = Schema((Column("id", Int(64)), Column("v", Text())))
@@ -109,7 +110,7 @@ EVENTS = st.one_of(
 
 
 @pytest.mark.semantics(144, 145, 146)
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(
     st.sampled_from(["postgresql", "mysql", "gtid"]),
     st.integers(0, 3),
@@ -213,7 +214,7 @@ BANK_EVENTS = st.one_of(
 
 
 @pytest.mark.semantics(153, 161, 163)
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(st.lists(BANK_EVENTS, max_size=50))
 def test_transactions_are_seen_whole_and_in_order(events: list[tuple[Any, ...]]) -> None:
     topics = {

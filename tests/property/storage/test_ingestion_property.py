@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.persist.rows import updates
 from waterclock.storage.reclock.remap import Remap
 from waterclock.storage.reclock.shape import KAFKA
+from waterclock.testing.examples import examples
 from waterclock.testing.source_world import (
     KIND,
     OUTPUT,
@@ -128,7 +129,7 @@ def _batch(row: tuple[Any, ...], time: int, diff: int) -> Any:
 
 
 @pytest.mark.semantics(103, 109, 113, 116, 151, 160)
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(st.lists(st.tuples(GROWTH, EVENTS), max_size=14))
 def test_exact_under_any_schedule(rounds: list[tuple[tuple[Any, ...], tuple[Any, ...]]]) -> None:
     run = Run()

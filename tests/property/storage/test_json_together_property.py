@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.model.schema import (
@@ -24,6 +24,7 @@ from waterclock.model.schema import (
 )
 from waterclock.storage.formats.json_format import JsonFields
 from waterclock.storage.formats.rowwise import decode_rows
+from waterclock.testing.examples import examples
 
 INNER = Struct((Field("a", Int(32)), Field("b", Array(Text()))))
 COLUMNS = (
@@ -86,7 +87,7 @@ PAYLOADS = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(PAYLOADS, max_size=6))
 def test_together_as_alone(payloads: list[bytes | None]) -> None:
     wanted = JsonFields(COLUMNS)
@@ -97,7 +98,7 @@ def test_together_as_alone(payloads: list[bytes | None]) -> None:
         assert one.to_pylist() == other.to_pylist()
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(ROWS, min_size=1, max_size=6), st.lists(st.integers(0, 6), max_size=3))
 def test_what_is_missing_is_null_in_its_place(rows: list[dict[str, Any]], holes: list[int]) -> None:
     payloads: list[bytes | None] = [json.dumps(row).encode() for row in rows]

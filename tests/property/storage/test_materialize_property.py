@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.model.schema import Column, Schema, Text
@@ -18,6 +18,7 @@ from waterclock.storage.formats.api import (
     MaterializeDefinition,
     MessageDefinition,
 )
+from waterclock.testing.examples import examples
 from waterclock.testing.record_world import RecordWorld
 
 NATIVE = MessageDefinition(
@@ -49,7 +50,7 @@ def histories(draw: st.DrawFn) -> tuple[dict[tuple[str, int], int], list[dict[st
 
 
 @pytest.mark.semantics(142, 143)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(histories(), st.randoms(use_true_random=False), st.data())
 def test_any_order_and_any_repetition(
     history: tuple[dict[tuple[str, int], int], list[dict[str, Any]]], pick: Any, data: st.DataObject

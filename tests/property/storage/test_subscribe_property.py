@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.model.collection import Update
@@ -22,6 +22,7 @@ from waterclock.persist.inline import INLINE_ROWS
 from waterclock.persist.rows import updates
 from waterclock.storage.api import Progress, ReadCapability, Updates, Write, held_after
 from waterclock.storage.subscription import Subscription
+from waterclock.testing.examples import examples
 from waterclock.testing.storage_world import (
     END,
     SCHEMA,
@@ -171,7 +172,7 @@ def as_batch(triples: list[Triple]) -> pa.RecordBatch:
 
 
 @pytest.mark.semantics(43, 61, 63)
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     script=steps,
     as_of=st.integers(0, 6),

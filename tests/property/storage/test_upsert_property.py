@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.model.schema import Column, Int, Schema
@@ -19,6 +19,7 @@ from waterclock.storage.formats.api import (
     UpsertDefinition,
 )
 from waterclock.storage.reclock.progress import SourceFrontier
+from waterclock.testing.examples import examples
 from waterclock.testing.record_world import Record, RecordWorld
 
 UPSERT = MessageDefinition(
@@ -66,7 +67,7 @@ def model(world: RecordWorld, bound: SourceFrontier) -> tuple[Counter[Any], set[
 
 
 @pytest.mark.semantics(149)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(EVENTS, max_size=40))
 def test_upserts_are_a_dictionary(events: list[tuple[Any, ...]]) -> None:
     world = RecordWorld({"t": UPSERT})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from waterclock.adapter.sequencer.debezium_sources import tables_of
 from waterclock.testing.adapter_world import AdapterWorld, in_world
 
 SOURCE = "CREATE SOURCE s FROM KAFKA CONNECTION k {} FORMAT TEXT"
@@ -68,11 +69,7 @@ async def test_transaction_topics_that_do_not_say_enough(world: AdapterWorld) ->
         (f"{whole} FORMAT JSON FOR TABLES (a)", "TRANSACTION TOPIC requires ENVELOPE DEBEZIUM"),
         (
             f"{whole} FORMAT JSON ENVELOPE DEBEZIUM",
-            "a source with a transaction topic needs FOR TABLES",
-        ),
-        (
-            f"{whole} FORMAT JSON ENVELOPE DEBEZIUM FOR ALL TABLES",
-            "a source with a transaction topic needs FOR TABLES",
+            "a source with a transaction topic needs FOR TABLES or FOR ALL TABLES",
         ),
         (
             f"{head} (TRANSACTION TOPIC 'ends') FORMAT JSON ENVELOPE DEBEZIUM FOR TABLES (a)",
@@ -111,3 +108,12 @@ async def test_options_of_connections_are_checked(world: AdapterWorld) -> None:
         "22023",
         '"a:b" is not the address of a broker',
     )
+
+
+def test_tables_are_told_by_their_topics() -> None:
+    topics = ["x", "x.transaction", "x.public.a", "x.other.a", "x.", "x..b", "y.public.c"]
+    topics += ["__debezium-heartbeat.x", "xx.public.d", "x.db.public.e"]
+    a, other, e = ("public", "a"), ("other", "a"), ("db", "public", "e")
+    assert tables_of(topics, "x") == [a, other, e]
+    assert tables_of(topics, "x", {"public"}) == [a, e]
+    assert tables_of(topics, "none") == []

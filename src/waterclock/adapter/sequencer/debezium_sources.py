@@ -1,16 +1,16 @@
 """CREATE SOURCE ... FROM KAFKA with a transaction topic: tables of a database, whole transactions.
 
 FROM KAFKA CONNECTION name (TRANSACTION TOPIC 'prefix.transaction') FORMAT ... ENVELOPE DEBEZIUM
-FOR TABLES (schema.table [AS name] [(column type, ...)], ...)
+FOR TABLES (schema.table [AS name] [(column type, ...)], ...) | FOR ALL TABLES | FOR SCHEMAS (...)
 
 Tables are named as upstream. The topic of one is called as Debezium calls it, by the prefix that it
 was told and the table's name; the prefix is what the transaction topic's name begins with, unless
-TOPIC PREFIX says otherwise.
+TOPIC PREFIX says otherwise. All tables are those that have a topic when the source is created.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ from waterclock.sql.ast.sources import (
     AvroFormat,
     EnvelopeKind,
     ExternalConnector,
+    TablesOfSchemas,
     TheseTables,
     UpstreamTable,
 )
@@ -43,7 +44,7 @@ from waterclock.storage.formats.api import JsonDefinition, MessageDefinition
 from waterclock.storage.sources.errors import InvalidSource
 from waterclock.storage.sources.kafka import connector as kafka
 from waterclock.storage.sources.kafka import transactions
-from waterclock.storage.sources.kafka.creation import Wanted, define
+from waterclock.storage.sources.kafka.creation import Wanted, define, topics_at
 from waterclock.storage.sources.kafka.definition import KafkaDefinition, TransactionsDefinition
 
 if TYPE_CHECKING:
@@ -74,9 +75,10 @@ def planned(
     external = statement.connector
     assert isinstance(external, ExternalConnector)
     asked = options.by_name(external.options, _OPTIONS)
-    wanted = _wanted_tables(statement)
+    _require_debezium(statement)
     prefix, ends = _prefix(asked), options.text(asked[TOPIC])
     defined = _definer(session, connection, asked)
+    wanted = _wanted_tables(session, statement, connection, prefix)
     read = _Reader(session, statement, defined)
     tables = [read.table(prefix, table) for table in wanted]
     about = read.ends(ends)
@@ -106,13 +108,13 @@ def planned(
     )
 
 
-def _wanted_tables(statement: ast.CreateSource) -> tuple[UpstreamTable, ...]:
+def _require_debezium(statement: ast.CreateSource) -> None:
     envelope = statement.envelope
     if envelope is None or envelope.kind is not EnvelopeKind.DEBEZIUM:
         raise SyntaxFault("TRANSACTION TOPIC requires ENVELOPE DEBEZIUM")
-    if not isinstance(statement.subsources, TheseTables):
+    if statement.subsources is None:
         raise SyntaxFault(
-            "a source with a transaction topic needs FOR TABLES",
+            "a source with a transaction topic needs FOR TABLES or FOR ALL TABLES",
             hint="Name the tables as they are upstream: FOR TABLES (public.orders AS orders).",
         )
     value = None if statement.formats is None else statement.formats.value
@@ -121,7 +123,44 @@ def _wanted_tables(statement: ast.CreateSource) -> tuple[UpstreamTable, ...]:
             "a schema can not be given for the topics of several tables",
             hint="Use FORMAT AVRO USING CONFLUENT SCHEMA REGISTRY, or FORMAT JSON.",
         )
-    return statement.subsources.tables
+
+
+def _wanted_tables(
+    session: SqlSession, statement: ast.CreateSource, connection: Connection, prefix: str
+) -> tuple[UpstreamTable, ...]:
+    """The tables that are named, or that there are."""
+    asked = statement.subsources
+    assert asked is not None
+    if isinstance(asked, TheseTables):
+        return asked.tables
+    schemas = None
+    if isinstance(asked, TablesOfSchemas):
+        schemas = {schema.name for schema in asked.schemas}
+    names = topics_at(session.front.core.connection_settings(connection.id))
+    found = tables_of(names, prefix, schemas)
+    if not found:
+        raise InvalidSource(
+            f'there is no topic "{prefix}.schema.table"',
+            detail="The connector makes the topic of a table when it first writes to it.",
+            hint="Name the tables, or create the source when their topics are there.",
+        )
+    return tuple(UpstreamTable(ObjectName(table)) for table in found)
+
+
+def tables_of(
+    topics: Sequence[str], prefix: str, schemas: Collection[str] | None = None
+) -> list[tuple[str, ...]]:
+    """The tables whose topics these are, those of some schemas if they are given.
+
+    Other topics of the connector have the prefix and one word more, as that of transactions has.
+    """
+    found = []
+    for topic in topics:
+        parts = tuple(topic.removeprefix(f"{prefix}.").split("."))
+        is_table = topic.startswith(f"{prefix}.") and len(parts) > 1 and all(parts)
+        if is_table and (schemas is None or parts[-2] in schemas):
+            found.append(parts)
+    return found
 
 
 def _prefix(asked: Mapping[str, Option]) -> str:

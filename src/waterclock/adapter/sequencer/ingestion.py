@@ -23,7 +23,11 @@ from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planned_source import PlannedSource
 from waterclock.adapter.planning import name_of
 from waterclock.adapter.sequencer import file_sources, kafka_sources, postgres_sources
-from waterclock.adapter.sequencer.messages import declared_columns
+from waterclock.adapter.sequencer.messages import (
+    SOURCE_OPTIONS,
+    declared_columns,
+    own_timeline,
+)
 from waterclock.adapter.sequencer.naming import full_name
 from waterclock.adapter.sources import KeptSource, description_of
 from waterclock.catalog import privileges
@@ -91,8 +95,12 @@ async def create(session: SqlSession, statement: ast.CreateSource, _: Parameters
             return Done("CREATE SOURCE")
         made, beside = _made(session, draft, site, statement, planned)
         start = EPOCH_MILLIS.frontier(max(core.oracle.read_ts(), wall_clock_ms()))
+        own = own_timeline(statement)
+        on_own = set() if own is None else {made.source.id, *beside.errors.values()}
         creations = [
             Creation(collection, Description(schema, Writers.STORAGE), start)
+            if own is None or collection not in on_own
+            else Creation(collection, Description(schema, Writers.STORAGE, own), own.start())
             for collection, schema in (_collections(made, planned) | beside.schemas).items()
         ]
         await session.front.commit(draft, creations)
@@ -161,7 +169,7 @@ def _made(
 
 
 def _kept(statement: ast.CreateSource, planned: PlannedSource, beside: Beside) -> KeptSource:
-    asked = options.by_name(statement.options, ("timestamp interval",))
+    asked = options.by_name(statement.options, SOURCE_OPTIONS)
     interval = asked.get("timestamp interval")
     output = None if planned.is_split else next(iter(planned.outputs))
     millis = None if interval is None else max(1, round(milliseconds(interval)))

@@ -62,7 +62,7 @@ def envelope_of(definition: MessageDefinition) -> Envelope:
             return Upsert(rows, decoding.key_columns)
         case DebeziumDefinition():
             return Debezium(rows)
-        case MaterializeDefinition():
-            return Materialize(rows)
+        case MaterializeDefinition(keeps_times=keeps_times):
+            return Materialize(rows, keeps_times=keeps_times)
         case _:
             assert_never(definition.envelope)

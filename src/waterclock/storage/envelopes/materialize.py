@@ -5,20 +5,24 @@ held until a statement covers its time and as many different updates are there a
 times before the statement's upper are complete, and what happened in them is seen at once, at the
 time of the binding. Updates at times that are complete have been seen, and are dropped.
 
+If the output is on a timeline of its own, updates stay at the times that they say of themselves,
+and the output is complete as far as the statements are.
+
 What is held is noted. Statements that contradict the updates, or each other, are errors of the
 source: nothing that can come later would make them right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from waterclock.persist.consolidate import row_codes
-from waterclock.persist.rows import DIFF
+from waterclock.persist.rows import DIFF, TIME
 from waterclock.storage.envelopes.materialize_messages import PROGRESS, UPDATES
 from waterclock.storage.envelopes.noting import noted, noted_rows, rows_noted
 from waterclock.storage.envelopes.plain import where
@@ -34,6 +38,8 @@ from waterclock.storage.sources.errors import SourceFault
 
 AT = "mz_at"
 """The time that an update says of itself."""
+END = 2**62
+"""Times of a timeline of its own are before this one."""
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -58,8 +64,9 @@ class Course(msgspec.Struct):
 class Materialize:
     """Implements `sources.api.Envelope` for messages as `MaterializeDecoding` makes them."""
 
-    def __init__(self, rows: pa.Schema) -> None:
+    def __init__(self, rows: pa.Schema, *, keeps_times: bool = False) -> None:
         """`rows` is the schema of the output's rows."""
+        self._keeps_times = keeps_times
         fields = [field.with_nullable(True) for field in rows]
         ends = [pa.field(AT, pa.int64()), pa.field(DIFF, pa.int64(), nullable=False)]
         self._schema = pa.schema([*fields, *ends])
@@ -75,7 +82,13 @@ class Materialize:
         held = [rows_noted(notes[note]).cast(self._schema) for note in self._notes]
         self._held = pa.concat_tables([self._schema.empty_table(), *held])
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether a statement has said that nothing comes any more."""
+        return self._course.complete_to is None
+
     def changes(self, messages: Sequence[Messages]) -> Changes:
+        began = self._course.complete_to
         errors: list[ErrorUpdate] = []
         new = self._schema.empty_table()
         for each in messages:
@@ -87,10 +100,26 @@ class Materialize:
         fresh = self._held.slice(was_held)
         released = self._advance()
         if not messages:
-            return Changes()
+            return Changes(complete_to=(began or 0) if self._keeps_times else None)
         notes = self._noted(fresh, rewritten=released is not None)
+        if self._keeps_times:
+            return self._at_own_times(released, errors, notes)
         rows = () if released is None else released.drop_columns([AT]).to_batches()
         return Changes(list(rows), errors, notes)
+
+    def _at_own_times(
+        self,
+        released: pa.Table | None,
+        errors: Sequence[ErrorUpdate],
+        notes: Mapping[str, bytes | None],
+    ) -> Changes:
+        """The changes at the times that the messages say; at the end these go as far as needed."""
+        rows, end = [], self._course.complete_to or 0
+        if released is not None and released.num_rows:
+            names = [TIME if name == AT else name for name in released.column_names]
+            rows = released.rename_columns(names).to_batches()
+            end = max(end, pc.max(released[AT]).as_py() + 1)
+        return Changes(rows, errors, notes, complete_to=min(end, END))
 
     def _updates(self, batch: pa.RecordBatch) -> pa.Table:
         """The updates in messages, one row for each."""
@@ -100,6 +129,8 @@ class Materialize:
         is_row = len(self._schema) > 3 or pa.types.is_struct(data.type)
         columns = data.flatten() if is_row else [data]
         arrays = [*columns, parts["time"], parts["diff"]]
+        if self._keeps_times:
+            _require_times(parts["time"])
         return pa.Table.from_arrays(arrays, schema=self._schema)
 
     def _distinct(self, table: pa.Table) -> pa.Table:
@@ -174,6 +205,16 @@ def _wrong(messages: Messages) -> list[ErrorUpdate]:
     offsets = messages.batch.column(OFFSET).to_pylist()
     pairs = zip(texts, offsets, strict=True)
     return [ErrorUpdate(where(messages, o), text, 1) for text, o in pairs if text is not None]
+
+
+def _require_times(times: pa.Array) -> None:
+    """Raise `SourceFault` unless these can be times of a timeline."""
+    for time in pc.min_max(times).values():
+        if time.is_valid and not 0 <= time.as_py() < END:
+            raise SourceFault(
+                f"an update is at {time}, which is not a time",
+                detail=f"Times are numbers from 0 to {END - 1}.",
+            )
 
 
 def _statements(batch: pa.RecordBatch) -> list[Statement]:

@@ -11,7 +11,7 @@ transactions that were released are remembered: when the connector says of one a
 ended, there is nothing to wait for, and changes that come again go straight to the envelope, which
 knows them by their positions.
 
-A change that never comes would be waited for in vain. Where a table has a single partition this is
+A change that never comes would be waited for in vain. While a table has a single partition this is
 noticed, for its changes are in the order of the transactions; then the source ends. So it does if a
 topic has the changes of another table than it is said to have, for these could not be counted.
 """
@@ -37,6 +37,7 @@ from waterclock.storage.sources.api import ERROR, OFFSET, Messages
 from waterclock.storage.sources.errors import SourceFault
 
 _REMEMBERED = 1000
+_SEVERAL = {b"partitions": b"several"}
 _QUEUE, _HELD, _RELEASED = "queue", "held/", "released/"
 _COUNTS = Struct((Field("data_collection", Text()), Field("event_count", Int(64))))
 _PARTS = (
@@ -62,10 +63,15 @@ class _End(msgspec.Struct, frozen=True):
 
 
 class _Queue(msgspec.Struct):
-    """What has ended and waits, and the number of the next note."""
+    """What has ended and waits, and the number of the next note.
+
+    Notes of before are without what has a default.
+    """
 
     ends: list[_End] = []
     next_note: int = 0
+    apart: list[str] = []
+    """Outputs that have come to have several partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +142,13 @@ class Transactions:
         self._ends = ends
         self._tables = dict(tables)
         self._in_order = frozenset(in_order)
-        self._queue = _Queue([])
+        self._queue = _Queue([], apart=[])
         self._waiting: dict[str, _Waiting] = {}
         self._over: dict[str, list[str]] = {}
         """The transactions that were released last, by the note they are in, the oldest first."""
 
     def resume(self, notes: Mapping[str, bytes]) -> None:
-        self._queue = _Queue([])
+        self._queue = _Queue([], apart=[])
         self._waiting = {}
         self._over = {}
         for note in sorted(notes):
@@ -165,7 +171,9 @@ class Transactions:
         given: list[Messages] = []
         first_note = _note(_HELD, self._queue.next_note)
         for each in messages:
-            if each.output == self._ends:
+            if _tells_of_several(each):
+                self._note_several(each.output)
+            elif each.output == self._ends:
                 self._take_ends(each.batch)
         over = {name for each in self._remembered() for name in names_of_ended(each)}
         for each in messages:
@@ -180,6 +188,11 @@ class Transactions:
         if messages:
             notes[_QUEUE] = noted(self._queue)
         return _joined(given), notes
+
+    def _note_several(self, output: str) -> None:
+        """From now on, what comes later of the output may have happened earlier."""
+        if output in self._in_order and output not in self._queue.apart:
+            self._queue.apart.append(output)
 
     # What ends
 
@@ -292,7 +305,7 @@ class Transactions:
 
     def _require_to_come(self, output: str, end: _End, later: Sequence[_End]) -> None:
         """Raise if what is lacking was passed over: changes of a later transaction are there."""
-        if output not in self._in_order:
+        if output not in self._in_order or output in self._queue.apart:
             return
         for other in later:
             if self._count(other, output):
@@ -302,6 +315,19 @@ class Transactions:
                     f" are there, while there are some of the later transaction {other.id}.",
                     hint="Let the connector write the tables anew, and create the source again.",
                 )
+
+
+def several_partitions(output: str, partition: Partition) -> Messages:
+    """No messages, but the news that the output has several partitions.
+
+    It belongs to what was read with it: some of that may be later than what is in another one.
+    """
+    batch = pa.RecordBatch.from_arrays([pa.array([], pa.int64())], names=[OFFSET])
+    return Messages(output, partition, batch.replace_schema_metadata(_SEVERAL))
+
+
+def _tells_of_several(messages: Messages) -> bool:
+    return bool(messages.batch.schema.metadata == _SEVERAL)
 
 
 def _note(prefix: str, number: int) -> str:

@@ -148,7 +148,13 @@ class DebeziumDefinition(msgspec.Struct, frozen=True, tag="debezium", omit_defau
 
 
 class MaterializeDefinition(msgspec.Struct, frozen=True, tag="materialize", omit_defaults=True):
-    """ENVELOPE MATERIALIZE: messages are updates with times, and statements of progress."""
+    """ENVELOPE MATERIALIZE: messages are updates with times, and statements of progress.
+
+    With `keeps_times` the times of the messages are those of the output, which is on a timeline of
+    its own; otherwise they only tell what belongs together.
+    """
+
+    keeps_times: bool = False
 
 
 EnvelopeDefinition = PlainDefinition | UpsertDefinition | DebeziumDefinition | MaterializeDefinition

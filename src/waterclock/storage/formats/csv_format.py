@@ -17,6 +17,8 @@ from waterclock.storage.formats.api import Decoded
 from waterclock.storage.formats.plain_format import TextValue
 from waterclock.storage.formats.typed import typed
 
+_LONGEST = 2**31 - 1
+"""A field may be as long as a text; by itself, the module takes 128 KB at most."""
 _QUOTE = '"'
 
 
@@ -38,6 +40,9 @@ class CsvLine:
         lines = pc.ascii_rtrim(decoded.columns[0], characters="\r\n")
         errors = decoded.errors
         fields = self._split(lines)
+        if fields.null_count > lines.null_count:
+            broken = pc.and_(fields.is_null(), lines.is_valid())
+            errors = pc.if_else(broken, "the line is not CSV", errors)
         wanted = len(self._columns)
         counts = pc.list_value_length(fields)
         wrong = pc.fill_null(pc.not_equal(counts, wanted), False)
@@ -50,14 +55,14 @@ class CsvLine:
         return self._typed(fields, errors)
 
     def _split(self, lines: pa.Array) -> pa.Array:
-        """The fields of each line; a null stays null."""
+        """The fields of each line; a null stays null, and what is not CSV becomes null."""
         fields = pc.split_pattern(lines, self._delimiter)
         quoted = pc.fill_null(pc.match_substring(lines, _QUOTE), False)
         places = np.flatnonzero(quoted.to_numpy(zero_copy_only=False))
         if not len(places):
             return fields
         texts = lines.take(pa.array(places)).to_pylist()
-        split = [next(csv.reader([text], delimiter=self._delimiter)) for text in texts]
+        split = [_fields(text, self._delimiter) for text in texts]
         order = np.arange(len(lines))
         order[places] = len(lines) + np.arange(len(places))
         return pa.concat_arrays([fields, pa.array(split, fields.type)]).take(pa.array(order))
@@ -73,3 +78,12 @@ class CsvLine:
         if pc.any(is_wrong).as_py():
             columns = [pc.if_else(is_wrong, pa.scalar(None, c.type), c) for c in columns]
         return Decoded(tuple(columns), errors)
+
+
+def _fields(line: str, delimiter: str) -> list[str] | None:
+    """The fields of a line with quotes; None if it has none, as with a stray carriage return."""
+    csv.field_size_limit(_LONGEST)
+    try:
+        return next(csv.reader([line], delimiter=delimiter))
+    except csv.Error:
+        return None

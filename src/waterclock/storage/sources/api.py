@@ -17,7 +17,7 @@ it, and while it is there, the output has no value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -117,6 +117,9 @@ class Changes:
     rows: Sequence[pa.RecordBatch] = ()
     errors: Sequence[ErrorUpdate] = ()
     notes: Mapping[str, bytes | None] = field(default_factory=dict)
+    complete_to: int | None = None
+    """For an output on a timeline of its own, the first time at which something may happen yet. Its
+    rows have their times, in `mz_timestamp`, before the diffs. None: the binding's time counts."""
 
 
 class Envelope(Protocol):
@@ -145,6 +148,16 @@ class Fallible(Protocol):
     @property
     def failure(self) -> str | None:
         """Why the output can not go on: a SQLSTATE, a blank, and what is wrong."""
+        ...
+
+
+@runtime_checkable
+class Ending(Protocol):
+    """An envelope that can tell from its messages that there will be nothing more to see."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing that comes later changes the output. It stays so."""
         ...
 
 
@@ -265,6 +278,16 @@ class Executors(Protocol):
         """`make` of each slice, in the order of the slices. It must not depend on where it runs."""
         ...
 
+    def read(
+        self, read: Callable[[int], Iterable[pa.RecordBatch]], count: int
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The batches that `read` gives for each number below `count`, in the order of the numbers.
+
+        They may have any schemas. They are not held in memory, and stay valid for as long as
+        somebody has them. A `WaterclockError` or `OSError` of `read` is raised here.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
@@ -289,6 +312,8 @@ class Surroundings:
     clock: Clock
     executors: Executors | None = None
     connection: Callable[[GlobalId], ConnectionSettings] | None = None
+    large_bytes: int = 0
+    """From this size on, files and tables are read by the executors: less is read here sooner."""
 
 
 @dataclass(frozen=True, slots=True)

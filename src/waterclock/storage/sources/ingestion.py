@@ -26,6 +26,7 @@ from waterclock.storage.errors import CapabilityInvalid
 from waterclock.storage.sources.api import (
     OFFSET,
     Connector,
+    Ending,
     Envelope,
     Fallible,
     Grouping,
@@ -169,10 +170,19 @@ class Ingestion:
             return self._finished(ledger.finish(now))
         else:
             ledger.advance(now)
+        if self._has_ended:
+            ledger.finish(now)
+            return self._finished(changed_at)
         self._become(Health.RUNNING)
         self._look_at_outputs()
         has_more = probe.is_final or probe.frontier != probe.known
         return Outcome(changed_at, again_ms=0 if has_more else None)
+
+    @property
+    def _has_ended(self) -> bool:
+        """Whether the messages have said, for every output, that nothing more comes."""
+        known = self._envelopes.values()
+        return bool(known) and all(isinstance(each, Ending) and each.has_ended for each in known)
 
     def _applied(self, ledger: Ledger, connector: Connector, pending: Pending) -> int:
         """Read what a binding binds and append it."""

@@ -9,6 +9,10 @@ Everything is told by the uppers. That of the remap is beyond the last binding, 
 beyond the last binding whose data is there; the outputs always move together. Before the first
 binding nothing can be read of any of them.
 
+Outputs on a timeline of their own, with their errors, are apart: each binding moves them as far as
+their envelopes say, maybe not at all. Then it is the notes that tell whether a binding's data is
+there, for they move with every one.
+
 It knows nothing of connectors, and decides nothing: see `ingestion`.
 """
 
@@ -17,6 +21,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -42,6 +47,7 @@ from waterclock.storage.sources.errors import SourceFault
 from waterclock.storage.sources.stamping import (
     SOURCE_WIDE,
     SourceNotes,
+    own_times,
     stamped,
     stamped_errors,
 )
@@ -96,8 +102,11 @@ class Ledger:
             self.is_finished = True
             return
         self._remap = _writer(store, description.remap)
-        data = [c for c in description.collections if c != description.remap]
-        self._data = {collection: _writer(store, collection) for collection in data}
+        filled = [c for c in description.collections if c != description.remap]
+        writers = {collection: _writer(store, collection) for collection in filled}
+        self._own = {c: w for c, w in writers.items() if w.frontier.timeline != EPOCH_MILLIS}
+        """What is on a timeline of its own."""
+        self._data = {c: w for c, w in writers.items() if c not in self._own}
         self._columns = {
             name: riders.columns_of(store, c).names for name, c in description.outputs.items()
         }
@@ -171,6 +180,8 @@ class Ledger:
 
     def _contents(self, collection: GlobalId) -> Iterator[pa.RecordBatch]:
         if self.bound is None or self.is_finished or self._since >= self._ends_at:
+            return iter(())
+        if collection in self._own:  # what its envelope has to know is in its notes
             return iter(())
         return self._read(lambda: self._hold.capability(collection), self._ends_at - 1)
 
@@ -251,18 +262,26 @@ class Ledger:
         pending = self.pending
         assert pending is not None
         tables: dict[GlobalId, pa.Table | None] = {}
+        uppers: dict[GlobalId, int] = {}
         for name, change in changes.items():
-            rows = stamped(change.rows, pending.time)
+            output = self._description.outputs[name]
+            if output in self._own:
+                upper = _time(self._own[output].frontier)
+                rows, errors, uppers[output] = own_times(change, upper)
+                tables[self._description.errors[name]] = errors
+                uppers[self._description.errors[name]] = uppers[output]
+            else:
+                rows = stamped(change.rows, pending.time)
+                self._add_errors(tables, name, change.errors, pending.time)
             named = None if rows is None else rows.rename_columns(self._columns[name])
-            tables[self._description.outputs[name]] = named
-            self._add_errors(tables, name, change.errors, pending.time)
+            tables[output] = named
         noted = {name: change.notes for name, change in changes.items() if change.notes}
         if own_notes:
             noted[SOURCE_WIDE] = own_notes
         if noted:
             assert self._description.notes is not None, "an envelope that notes has where to"
             tables[self._description.notes] = self._notes.change(noted, pending.time)
-        self._append(pending.time, None, tables)
+        self._append(pending.time, None, tables, uppers)
         self.pending = None
         return sum(table.num_rows for table in tables.values() if table is not None)
 
@@ -291,9 +310,11 @@ class Ledger:
         known = self._settled()
         time = max(now, _time(self._remap.frontier))
         rows = self._shape.rows(bound(known, FINISHED, time))
-        end: Frontier[int] = EPOCH_MILLIS.empty()
-        writes = [Write(self._remap, rows if rows.num_rows else None, end)]
-        writes += [Write(writer, None, end) for writer in self._data.values()]
+        writes = [Write(self._remap, rows if rows.num_rows else None, EPOCH_MILLIS.empty())]
+        writes += [
+            Write(writer, None, writer.frontier.timeline.empty())
+            for writer in (*self._data.values(), *self._own.values())
+        ]
         self._storage.append(*writes)
         self.bound = FINISHED
         self.is_finished = True
@@ -311,13 +332,18 @@ class Ledger:
         time: int,
         bindings: pa.RecordBatch | None,
         changes: Mapping[GlobalId, pa.Table | None],
+        own_uppers: Mapping[GlobalId, int] = MappingProxyType({}),
     ) -> None:
-        """Move everything beyond the time, at once."""
+        """Move everything beyond the time, at once; what has times of its own, to its upper."""
         frontier = EPOCH_MILLIS.frontier(time + 1)
         writes = [Write(writer, changes.get(each), frontier) for each, writer in self._data.items()]
         if self._remap.frontier < frontier:
             rows = bindings if bindings is not None and bindings.num_rows else None
             writes.append(Write(self._remap, rows, frontier))
+        for each, upper in own_uppers.items():
+            if upper > _time(self._own[each].frontier):
+                further = self._own[each].frontier.timeline.frontier(upper)
+                writes.append(Write(self._own[each], changes.get(each), further))
         self._keep(self._storage.append(*writes))
         self._hold.move(time)
 
@@ -325,6 +351,7 @@ class Ledger:
         by_id = {writer.id: writer for writer in writers}
         self._remap = by_id.get(self._remap.id, self._remap)
         self._data = {each: by_id[each] for each in self._data}
+        self._own = {each: by_id.get(each, writer) for each, writer in self._own.items()}
 
 
 def _writer(store: Store, collection: GlobalId) -> WriteCapability:

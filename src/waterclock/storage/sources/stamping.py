@@ -1,6 +1,7 @@
 """Changes of a source's outputs as updates at the time of their binding.
 
-Rows, errors and notes each go to a collection of their own. Notes are a map that is held as rows:
+Rows, errors and notes each go to a collection of their own. An output on a timeline of its own has
+rows that know their times. Notes are a map that is held as rows:
 what is noted anew takes the place of what was noted before.
 """
 
@@ -9,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from waterclock.persist.rows import DIFF, TIME
 from waterclock.persist.rows import updates as update_rows
 from waterclock.storage.api import ERROR_ROWS
-from waterclock.storage.sources.api import STATE_ROWS, ErrorUpdate
+from waterclock.storage.sources.api import STATE_ROWS, Changes, ErrorUpdate
 
 SOURCE_WIDE = ""
 """The output under which a source's own notes are, those of its grouping."""
@@ -37,6 +39,26 @@ def stamped_errors(errors: Sequence[ErrorUpdate], time: int) -> pa.Table | None:
         return None
     triples = [((each.key, each.message), time, each.diff) for each in errors]
     return pa.Table.from_batches([update_rows(ERROR_ROWS, triples)])
+
+
+def own_times(changes: Changes, upper: int) -> tuple[pa.Table | None, pa.Table | None, int]:
+    """Rows and errors of an output on a timeline of its own, and its new upper, given the old one.
+
+    An error has no time. It is at the first one that is not complete, and from there on there is no
+    value; so that it is seen, that time is complete with it. What comes for it later does not
+    matter to anybody and is moved behind.
+    """
+    assert changes.complete_to is not None, "an output with times of its own tells how far it is"
+    filled = [batch for batch in changes.rows if batch.num_rows]
+    rows, end = None, max(changes.complete_to, upper)
+    if filled:
+        rows = pa.Table.from_batches(filled)
+        place = rows.schema.get_field_index(TIME)
+        times = pc.max_element_wise(rows[TIME], upper)
+        rows = rows.set_column(place, pa.field(TIME, pa.int64(), nullable=False), times)
+        end = max(end, pc.max(times).as_py() + 1)
+    errors = stamped_errors(changes.errors, end)
+    return rows, errors, end if errors is None else end + 1
 
 
 class SourceNotes:

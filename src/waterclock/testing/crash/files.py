@@ -1,7 +1,10 @@
-"""A server with a source of files, to be killed: `python -m waterclock.testing.crash.files DIR`.
+"""A server with a source of files, to be killed.
+
+    python -m waterclock.testing.crash.files DIR [spark]
 
 It reads the lines of the files in `DIR/in` until somebody kills it, or until it has read the line
-`end`. What it did is judged by whoever opens the data.
+`end`. With `spark`, executors read, and it says `reading` whenever they begin. What it did is
+judged by whoever opens the data.
 """
 
 from __future__ import annotations
@@ -24,11 +27,17 @@ from waterclock.storage.api import ERROR_ROWS, Description, Progress, Updates, W
 from waterclock.storage.api import ReadCapability as Reader
 from waterclock.storage.controller import Storage
 from waterclock.storage.formats.api import Included, MessageDefinition, TextDefinition
-from waterclock.storage.sources.api import STATE_ROWS, SourceDescription, Surroundings
+from waterclock.storage.sources.api import (
+    STATE_ROWS,
+    Executors,
+    SourceDescription,
+    Surroundings,
+)
 from waterclock.storage.sources.files.connector import FILES, NAME, OUTPUT, connector_of, encoded
 from waterclock.storage.sources.files.definition import FilesDefinition
 from waterclock.storage.sources.loop import Ingestions
 from waterclock.storage.sources.registry import all_kinds
+from waterclock.testing.executors import Telling
 
 LINES, REMAP, ERRORS, NOTES = (GlobalId.user(number) for number in (1, 2, 3, 4))
 _TOKENS = "tokens"
@@ -78,9 +87,10 @@ class FilesServer:
             tokens.append(reader.token)
         self._notes.change({_TOKENS: msgspec.json.encode(tokens)})
 
-    def run(self) -> None:
+    def run(self, executors: Executors | None = None) -> None:
         """Until the last line was read."""
-        surroundings = Surroundings(lambda: time.time_ns() // 1_000_000)
+        clock = lambda: time.time_ns() // 1_000_000  # noqa: E731
+        surroundings = Surroundings(clock, executors, large_bytes=0)
         loop = Ingestions(
             self.storage,
             self.store,
@@ -122,8 +132,9 @@ class FilesServer:
 
 def main() -> None:
     server = FilesServer(Path(sys.argv[1]))
+    executors = Telling(Path(sys.argv[1]) / "reads") if sys.argv[2:] == ["spark"] else None
     print("running", flush=True)
-    server.run()
+    server.run(executors)
     server.close()
 
 

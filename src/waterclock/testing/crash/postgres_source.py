@@ -1,10 +1,11 @@
 """A server that only runs one PostgreSQL source, to be killed.
 
-    python -m waterclock.testing.crash.postgres_source DIR CONNINFO [LSN]
+    python -m waterclock.testing.crash.postgres_source DIR CONNINFO [spark] [LSN]
 
 At the first start it makes a source of all that publication `p` has. Then it runs until somebody
 kills it, or until everything up to the LSN is durable. It says `running` when it begins, and
-`moved` when something new is durable. What it did is judged by whoever opens the data.
+`moved` when something new is durable. With `spark`, executors read the first contents, and it says
+`reading` when they begin. What it did is judged by whoever opens the data.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from waterclock.storage import riders
 from waterclock.storage.api import ERROR_ROWS, Description, ReadCapability, Writers
 from waterclock.storage.controller import Storage
 from waterclock.storage.reclock.shape import POSTGRES
-from waterclock.storage.sources.api import SourceDescription, Surroundings
+from waterclock.storage.sources.api import Executors, SourceDescription, Surroundings
 from waterclock.storage.sources.loop import Ingestions
 from waterclock.storage.sources.postgres import connector
 from waterclock.storage.sources.postgres.definition import definition_of
 from waterclock.storage.sources.postgres.requirements import Wanted, define
 from waterclock.storage.sources.status import Health
+from waterclock.testing.executors import Telling
 from waterclock.testing.postgres_source import CONNECTION, settings_for
 
 _SOURCE, _REMAP = GlobalId.user(1), GlobalId.user(2)
@@ -71,13 +73,14 @@ class PostgresSourceServer:
             tokens.append(reader.token)
         self._notes.change({"definition": encoded, "tokens": msgspec.json.encode(tokens)})
 
-    def run(self, until: int | None) -> None:
+    def run(self, until: int | None, executors: Executors | None = None) -> None:
         """Until the source has got so far."""
+        clock = lambda: time.time_ns() // 1_000_000  # noqa: E731
         loop = Ingestions(
             self.storage,
             self.store,
             {connector.NAME: connector.KIND},
-            Surroundings(lambda: time.time_ns() // 1_000_000, connection=lambda _: self._settings),
+            Surroundings(clock, executors, lambda _: self._settings, large_bytes=0),
             self.holds.take,
             interval_ms=5,
         )
@@ -123,8 +126,13 @@ def _schemas(definition: bytes) -> dict[GlobalId, Schema]:
 
 def main() -> None:
     server = PostgresSourceServer(Path(sys.argv[1]), sys.argv[2])
+    asked = sys.argv[3:]
+    executors = None
+    if asked[:1] == ["spark"]:
+        executors = Telling(Path(sys.argv[1]) / "reads")
+        asked = asked[1:]
     print("running", flush=True)
-    server.run(int(sys.argv[3]) if len(sys.argv) > 3 else None)
+    server.run(int(asked[0]) if asked else None, executors)
     server.close()
 
 

@@ -404,6 +404,28 @@ def test_a_change_that_never_comes_is_noticed() -> None:
     assert 'changes of table "public.t" are missing upstream' in told
 
 
+@pytest.mark.semantics(116, 163)
+def test_partitions_that_are_added_to_a_table() -> None:
+    """What comes later in one of several need not have happened later: it is waited for."""
+    world = transaction_world("t")
+    world.upstream.tells_partitions = True
+    world.upstream.append("t", in_transaction(1, 1), in_transaction(2, 1))
+    world.upstream.append("x", end(1, 2))
+    world.step()
+    world.upstream.append("t", in_transaction(3, 1), partition=1)
+    world.upstream.append("x", end(2, 1), end(3, 1))
+    world.step()
+    assert not world.rows("t", world.now)
+    world.restart()  # that there are several is remembered
+    world.upstream.append("x", end(4, 0))
+    world.step()
+    assert not world.rows("t", world.now)
+    world.upstream.append("t", in_transaction(1, 2), partition=1)
+    world.step()
+    expected = [(1, "1"), (1, "2"), (2, "1"), (3, "1")]
+    assert world.rows("t", world.now) == dict.fromkeys(expected, 1)
+
+
 def test_a_topic_with_the_changes_of_another_table_ends_the_source() -> None:
     world = transaction_world()
     world.upstream.append("t", in_transaction(1, 1, "other"))

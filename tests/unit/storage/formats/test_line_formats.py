@@ -128,3 +128,14 @@ def test_fields_of_another_type(column: Column, text: str) -> None:
 def test_types_that_text_is_not_read_as() -> None:
     with pytest.raises(InvalidSource, match='column "c"'):
         csv(Column("c", Array(Int(32)))).decode(payloads(b"x"))
+
+
+def test_csv_that_is_none_is_an_error_and_long_fields_are_not() -> None:
+    two = CsvLine((Column("a", Text()), Column("b", Text())), ",")
+    long = "x" * 200_000
+    decoded = two.decode(pa.array([b'\r"",1', f'"{long}",2'.encode(), b"a,b"]))
+    assert decoded.errors.to_pylist() == ["the line is not CSV", None, None]
+    assert [column.to_pylist() for column in decoded.columns] == [
+        [None, long, "a"],
+        [None, "2", "b"],
+    ]

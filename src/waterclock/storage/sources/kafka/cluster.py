@@ -76,6 +76,16 @@ class Cluster:
         partitions = tuple(sorted(each.id for each in found.partitions))
         return Topic(name, str(found.topic_id), partitions)
 
+    def topics(self) -> list[str]:
+        """The names of all topics that the connection may see, in their order."""
+        from confluent_kafka import KafkaException
+
+        try:
+            found = self._admin.list_topics(timeout=_SECONDS)
+        except KafkaException as error:
+            raise self._fault("the list of topics", error.args[0]) from None
+        return sorted(found.topics)
+
     def earliest(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """Where the partitions begin."""
         specs = _admin_module().OffsetSpec

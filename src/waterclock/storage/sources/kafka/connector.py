@@ -60,6 +60,8 @@ class Kafka:
         self._parts = Parts.of(definition.messages)
         self._pace = pace or Pace()
         self._bound = definition.first_frontier
+        self.partitions = len(definition.start)
+        """How many there were when it was last looked. After a read that is later than the read."""
         self._connection = ""
         self._settings: ClientSettings | None = None
         self._cluster: Cluster | None = None
@@ -146,6 +148,7 @@ class Kafka:
             if found is not None:
                 if found.id != known:
                     raise errors.recreated(name, known, found.id)
+                self.partitions = len(found.partitions)
                 return found
         raise errors.deleted(name)
 

@@ -63,6 +63,18 @@ def define(
     )
 
 
+def topics_at(
+    settings: ConnectionSettings,
+    open_cluster: Callable[[str, ClientSettings], Cluster] = Cluster,
+) -> list[str]:
+    """The names of all topics there. Raises `TransientFault` if the brokers do not answer."""
+    cluster = open_cluster(settings.name, client_settings(settings))
+    try:
+        return cluster.topics()
+    finally:
+        cluster.close()
+
+
 def _start(cluster: Cluster, topic: Topic, wanted: Wanted, clock: Clock) -> dict[int, int]:
     """The first offset of each partition; never one that is gone already."""
     earliest = cluster.earliest(topic.name, topic.partitions)

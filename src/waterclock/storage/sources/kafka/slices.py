@@ -1,8 +1,7 @@
 """Large reads on executors: ranges cut into slices, each read and decoded by one task.
 
-A task reads its slice with a client of its own and sends the messages back as Arrow's stream format
-in one value, so that no type has to be known to Spark. What goes wrong in it comes back as a text:
-whoever asked knows what to make of it, and a task that fails would be tried again in vain.
+A task reads its slice with a client of its own. What goes wrong in it is told to whoever asked,
+which knows what to make of it.
 """
 
 from __future__ import annotations
@@ -21,13 +20,6 @@ from waterclock.storage.sources.kafka.settings import ClientSettings
 
 SLICE = 50_000
 """So many offsets are one task's."""
-_RESULT = pa.schema(
-    [
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("messages", pa.binary()),
-        pa.field("fault", pa.string()),
-    ]
-)
 
 
 def cut(ranges: Sequence[Range], size: int = SLICE) -> tuple[Range, ...]:
@@ -41,7 +33,7 @@ def cut(ranges: Sequence[Range], size: int = SLICE) -> tuple[Range, ...]:
 
 @dataclass(frozen=True)
 class _ReadSlice:
-    """What a task does: slice number `first`."""
+    """What a task does: the slice of that number."""
 
     settings: ClientSettings
     topic: str
@@ -50,31 +42,15 @@ class _ReadSlice:
     decoding: Decoding
     slices: tuple[Range, ...]
 
-    def __call__(self, first: int, last: int) -> pa.RecordBatch:
-        assert last == first + 1
-        wanted = self.slices[first]
-        stream, fault = None, None
-        try:
-            stream = self._read(wanted)
-        except ReadBroken as error:
-            fault = str(error)
-        except TransientFault as error:
-            fault = error.message
-        columns = [[wanted.partition], [stream], [fault]]
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, _RESULT, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=_RESULT)
-
-    def _read(self, wanted: Range) -> bytes:
+    def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
         reader = RangeReader(self.settings, self.topic, self.group, self.parts)
-        sink = pa.BufferOutputStream()
         try:
-            with pa.ipc.new_stream(sink, self.decoding.messages) as writer:
-                for records in reader.read([wanted]):
-                    writer.write_batch(self.decoding.decode(records))
+            for records in reader.read([self.slices[number]]):
+                yield self.decoding.decode(records)
+        except ReadBroken as error:
+            raise TransientFault(str(error)) from None
         finally:
             reader.close()
-        found: bytes = sink.getvalue().to_pybytes()
-        return found
 
 
 def read_outside(
@@ -85,14 +61,12 @@ def read_outside(
     parts: Parts,
     decoding: Decoding,
     ranges: Sequence[Range],
-) -> Iterator[tuple[int, pa.RecordBatch]]:
+) -> Iterator[tuple[int | str | None, pa.RecordBatch]]:
     """The messages of the ranges with their partitions, in order. Raises `ReadBroken`."""
     slices = cut(ranges)
     task = _ReadSlice(settings, topic, group, parts, decoding, slices)
-    numbers = [(number, number + 1) for number in range(len(slices))]
-    for batch in executors.run(task, numbers, _RESULT):
-        for row in batch.to_pylist():
-            if row["fault"] is not None:
-                raise ReadBroken(row["fault"])
-            for messages in pa.ipc.open_stream(row["messages"]):
-                yield row["partition"], messages
+    try:
+        for number, messages in executors.read(task, len(slices)):
+            yield slices[number].partition, messages
+    except TransientFault as fault:
+        raise ReadBroken(fault.message) from None

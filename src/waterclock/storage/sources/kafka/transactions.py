@@ -5,7 +5,8 @@ transactions, is known at a time. What is read is held back until its transactio
 (`envelopes.transactions`), so that it becomes visible in all tables at once.
 
 It is made of connectors of single topics, which see to it that what they read is definite. Their
-partitions are called `topic/number` here.
+partitions are called `topic/number` here. That a topic has several is told with what is read of it,
+for then its changes need not be in the order of the transactions.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import replace
 
 from waterclock.model.schema import Schema
 from waterclock.storage.envelopes.choice import envelope_of
-from waterclock.storage.envelopes.transactions import Transactions
+from waterclock.storage.envelopes.transactions import Transactions, several_partitions
 from waterclock.storage.reclock.progress import Partition, Range, SourceFrontier
 from waterclock.storage.reclock.shape import KAFKA_TOPICS, partition_of, topic_partition
 from waterclock.storage.sources.api import Envelope, Kind, Messages, Probe, Surroundings
@@ -76,13 +77,19 @@ class KafkaTransactions:
     def read(self, ranges: Sequence[Range]) -> Iterator[Messages]:
         for output, topic in self._names.items():
             asked = []
+            partition: Partition = None
             for each in ranges:
                 name, number = topic_partition(each.partition)
                 if name == topic:
                     asked.append(Range(number, each.start, each.end))
-            for messages in self._topics[output].read(asked) if asked else ():
+                    partition = each.partition
+            if not asked:
+                continue
+            for messages in self._topics[output].read(asked):
                 assert isinstance(messages.partition, int), "partitions of a topic have numbers"
                 yield Messages(output, partition_of(topic, messages.partition), messages.batch)
+            if self._topics[output].partitions > 1:
+                yield several_partitions(output, partition)
 
     def commit(self, frontier: SourceFrontier) -> None:
         for output, each in self._topics.items():

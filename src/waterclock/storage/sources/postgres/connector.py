@@ -68,6 +68,7 @@ class PostgresSource:
 
     def __init__(self, definition: PostgresDefinition, surroundings: Surroundings) -> None:
         self._definition = definition
+        self._surroundings = surroundings
         self._access = Access(definition, surroundings)
         self._bound = 0
         self._stream: TransactionStream | None = None
@@ -127,7 +128,10 @@ class PostgresSource:
         connection = self._access.replication()
         try:
             with ExitStack() as undo:
-                snapshot = SnapshotReader(self._access.settings, tables)
+                around = self._surroundings
+                snapshot = SnapshotReader(
+                    self._access.settings, tables, around.executors, around.large_bytes
+                )
                 undo.callback(snapshot.close)
                 made = connection.create_slot(slot, temporary=temporary)
                 snapshot.look_through(made.snapshot)

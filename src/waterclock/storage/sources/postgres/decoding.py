@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import repeat
 
 import numpy as np
 import pyarrow as pa
@@ -81,6 +82,14 @@ class Decoder:
 
     def _gather(self, transaction: Transaction) -> Iterator[Messages]:
         place, offset, piles = self._header, transaction.offset, self._piles
+        pile = self._only_pile({each[place : place + 5] for each in transaction.messages})
+        if pile is not None:
+            pile.messages += transaction.messages
+            pile.offsets += repeat(offset, len(transaction.messages))
+            pile.size += sum(map(len, transaction.messages))
+            if pile.size > _AT_ONCE_BYTES:
+                yield from self._emptied(pile.relation.oid.to_bytes(4))
+            return
         for message in transaction.messages:
             kind = message[place]
             if kind in pgoutput.CHANGES:
@@ -105,6 +114,15 @@ class Decoder:
                     yield from self._truncated(oid)
             elif kind not in pgoutput.IGNORED:
                 raise pgoutput.malformed()
+
+    def _only_pile(self, heads: set[bytes]) -> _Pile | None:
+        """The pile that messages with these kinds and tables go to, all of them; None if there is
+        no such pile yet, or if they have to be looked at one by one.
+        """
+        tables = {head[1:] for head in heads}
+        if len(tables) != 1 or not all(head[0] in pgoutput.CHANGES for head in heads):
+            return None
+        return self._piles.get(tables.pop())
 
     def _formed(self, relation: Relation) -> Iterator[Messages]:
         """The form of a table from here on."""

@@ -1,59 +1,39 @@
 """The contents of tables in a snapshot that the server exported, read over several connections.
 
-Every connection sees the same: the server as it was at one place in its log. A large table is cut
-into ranges of pages, which are read side by side. Rows come as CSV, which Arrow reads, with the
-same text for each value as the replication stream has.
+Every connection sees the same: the server as it was at one place in its log. The pieces of tables
+are read side by side (`pieces`): by tasks on executors, each with a connection of its own; or, if
+all of it is small, over a few connections here, for then the tasks would take longer to begin than
+to read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
-import numpy as np
 import psycopg
-import pyarrow as pa
 from psycopg import sql
-from pyarrow import csv
 
-from waterclock.storage.sources.api import ConnectionSettings, Messages
+from waterclock.storage.sources.api import ConnectionSettings, Executors, Messages
 from waterclock.storage.sources.postgres.connecting import connect, telling
-from waterclock.storage.sources.postgres.decoding import rows_of, with_diff
-from waterclock.storage.sources.postgres.definition import UpstreamTable, always_quoted
+from waterclock.storage.sources.postgres.definition import UpstreamTable
+from waterclock.storage.sources.postgres.pieces import (
+    PAGE_BYTES,
+    Piece,
+    ReadPieces,
+    copied,
+    cut,
+    is_refused,
+    table_named,
+)
 
 _CONNECTIONS = 4
-_PAGES = 8192
-"""So many pages of a table are read at once: 64 MiB."""
-_AT_ONCE_BYTES = 16 << 20
 _LOCK_MS = 10_000
 _RANGES_SINCE = 140000
 """Since this version the server reads a range of pages without reading all of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A table, or the rows in a range of its pages; an end that is None is that of the table."""
-
-    table: UpstreamTable
-    first: int = 0
-    end: int | None = None
-
-    @property
-    def query(self) -> str:
-        """What COPY is to write."""
-        table = self.table
-        columns = ", ".join(always_quoted(column.name) for column in table.columns)
-        conditions = [] if table.filter is None else [f"({table.filter})"]
-        if self.first:
-            conditions.append(f"ctid >= '({self.first},0)'::tid")
-        if self.end is not None:
-            conditions.append(f"ctid < '({self.end},0)'::tid")
-        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return f"SELECT {columns} FROM {_from(table)}{where}"
 
 
 class SnapshotReader:
@@ -63,9 +43,22 @@ class SnapshotReader:
     is one. Later, one of them could wait for somebody who waits for another.
     """
 
-    def __init__(self, settings: ConnectionSettings, tables: Sequence[UpstreamTable]) -> None:
-        """Raises `TransientFault`."""
+    def __init__(
+        self,
+        settings: ConnectionSettings,
+        tables: Sequence[UpstreamTable],
+        executors: Executors | None = None,
+        large_bytes: int = 0,
+    ) -> None:
+        """Tables of so many bytes are read by the executors, if there are any.
+
+        Raises `TransientFault`.
+        """
         self._settings = settings
+        self._executors = executors
+        self._large_bytes = large_bytes
+        self._bytes = 0
+        self._snapshot = ""
         self._connections: list[psycopg.Connection[Any]] = []
         self._idle: SimpleQueue[psycopg.Connection[Any]] = SimpleQueue()
         self.rows: int | None = 0
@@ -80,6 +73,7 @@ class SnapshotReader:
 
     def look_through(self, snapshot: str) -> None:
         """See the snapshot of that name from now on."""
+        self._snapshot = snapshot
         command = sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot))
         for connection in self._connections:
             with telling(self._settings):
@@ -88,11 +82,29 @@ class SnapshotReader:
 
     def read(self, offset: int) -> Iterator[Messages]:
         """All rows of the tables, at that source time. Raises `TransientFault`."""
-        if not self._pieces:
+        if self._executors is not None and self._bytes >= self._large_bytes:
+            yield from self._outside(self._executors, offset)
+        else:
+            yield from self._here(self._pieces, offset)
+
+    def _outside(self, executors: Executors, offset: int) -> Iterator[Messages]:
+        """What the tasks read, and then here what they could not."""
+        pieces = tuple(self._pieces)
+        refused: list[Piece] = []
+        task = ReadPieces(self._settings, self._snapshot, pieces, offset)
+        for number, batch in executors.read(task, len(pieces)):
+            if is_refused(batch):
+                refused.append(pieces[number])
+            else:
+                yield Messages(pieces[number].table.output, None, batch)
+        yield from self._here(refused, offset)
+
+    def _here(self, pieces: Sequence[Piece], offset: int) -> Iterator[Messages]:
+        if not pieces:
             return
         pool = ThreadPoolExecutor(len(self._connections), thread_name_prefix="waterclock-snapshot")
         try:
-            yield from _as_they_come(pool, partial(self._rows, offset), self._pieces)
+            yield from _as_they_come(pool, partial(self._rows, offset), pieces)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
@@ -107,12 +119,13 @@ class SnapshotReader:
             for table in tables:
                 [(pages, rows)] = connection.execute(_SIZE_OF, [table.oid]).fetchall() or [(0, 0)]
                 found += cut(table, 0 if whole else pages)
+                self._bytes += pages * PAGE_BYTES
                 self.rows = None if self.rows is None or rows < 0 else self.rows + rows
         return found
 
     def _locking(self, tables: Sequence[UpstreamTable]) -> psycopg.Connection[Any]:
         connection = connect(self._settings)
-        names = ", ".join(_from(table) for table in tables)
+        names = ", ".join(table_named(table) for table in tables)
         try:
             with telling(self._settings):
                 connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -128,63 +141,10 @@ class SnapshotReader:
         connection = self._idle.get()
         try:
             with telling(self._settings):
-                blocks = _copied(connection, f"COPY ({piece.query}) TO STDOUT (FORMAT csv)")
-                return [_decoded(piece.table, block, offset) for block in blocks]
+                batches = list(copied(connection, piece, offset))
+            return [Messages(piece.table.output, None, batch) for batch in batches]
         finally:
             self._idle.put(connection)
-
-
-def _copied(connection: psycopg.Connection[Any], command: str) -> Iterator[bytes]:
-    """Whole lines that COPY writes, many at once."""
-    lines: list[bytes] = []
-    size = 0
-    with connection.cursor().copy(command) as copy:
-        for line in copy:
-            lines.append(bytes(line))
-            size += len(line)
-            if size >= _AT_ONCE_BYTES:
-                yield b"".join(lines)
-                lines, size = [], 0
-    if lines:
-        yield b"".join(lines)
-
-
-def _decoded(table: UpstreamTable, lines: bytes, offset: int) -> Messages:
-    texts = texts_of(lines, len(table.columns))
-    offsets = np.full(len(texts[0]), offset, np.int64)
-    return Messages(table.output, None, with_diff(rows_of(table, texts, offsets), 1))
-
-
-def _from(table: UpstreamTable) -> str:
-    """The table as FROM names it, without those that inherit from it."""
-    return f"ONLY {always_quoted(table.schema)}.{always_quoted(table.name)}"
-
-
-def cut(table: UpstreamTable, pages: int) -> list[Piece]:
-    """The table in pieces of so many pages; the last has all that is behind, too."""
-    firsts = list(range(0, max(pages, 1), _PAGES))
-    ends: list[int | None] = [*firsts[1:], None]
-    return [Piece(table, first, end) for first, end in zip(firsts, ends, strict=True)]
-
-
-def texts_of(lines: bytes, columns: int) -> list[pa.StringArray]:
-    """The columns of lines of CSV; what is empty and not in quotes is null."""
-    names = [str(i) for i in range(columns)]
-    table = csv.read_csv(
-        pa.BufferReader(lines),
-        read_options=csv.ReadOptions(
-            column_names=names, use_threads=False, block_size=max(len(lines), 1)
-        ),
-        parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
-        convert_options=csv.ConvertOptions(
-            check_utf8=False,
-            column_types=dict.fromkeys(names, pa.string()),
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
-    return [column.combine_chunks() for column in table.columns]
 
 
 def _as_they_come(

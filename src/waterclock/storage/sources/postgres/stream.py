@@ -60,6 +60,11 @@ class TransactionStream:
             return self.complete_to < target and has_room()
 
         def take(message: bytes) -> bool:
+            inside = self._open
+            if inside is not None and message[0] == DATA and message[HEADER] in pgoutput.CHANGES:
+                inside.append(message)  # as nearly all are; there is room for all of a transaction
+                self.size += len(message)
+                return True
             self._receive(message)
             return has_room()
 

@@ -113,7 +113,13 @@ def test_messages_are_told_by_their_topic() -> None:
     source, _, _ = connector(clusters(), given)
     asked = [Range("x.transaction/0", 0, 1), Range("x.s.a/0", 2, 3), Range("x.s.b/1", 4, 5)]
     found = [(m.output, m.partition, m.batch.num_rows) for m in source.read(asked)]
-    assert found == [(ENDS, "x.transaction/0", 1), ("s.a", "x.s.a/0", 1), ("s.b", "x.s.b/1", 1)]
+    news = ("s.b", "x.s.b/1", 0)  # that it has several partitions
+    assert found == [
+        (ENDS, "x.transaction/0", 1),
+        ("s.a", "x.s.a/0", 1),
+        ("s.b", "x.s.b/1", 1),
+        news,
+    ]
 
 
 def test_progress_has_topics_and_partitions() -> None:
@@ -131,3 +137,14 @@ def test_what_is_kept_is_read_again() -> None:
     assert decoded_transactions(kept) == definition()
     assert KIND.grouping(kept) is not None
     KIND.envelope(kept, "s.a")
+
+
+def test_partitions_that_are_added_are_told_with_what_is_read() -> None:
+    body = b'{"op": "c", "after": {"id": 1}}'
+    for partitions, expected in ((1, [1]), (2, [1, 0])):
+        known = clusters()
+        known["x.s.a"].stops = dict.fromkeys(range(partitions), 10)
+        source, _, _ = connector(known, {"x.s.a": [Event(0, 2, body)]})
+        found = list(source.read([Range("x.s.a/0", 2, 3)]))
+        assert [m.batch.num_rows for m in found] == expected
+    assert found[1].batch.schema.metadata == {b"partitions": b"several"}
