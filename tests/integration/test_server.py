@@ -193,20 +193,32 @@ def test_the_life_of_a_server(tmp_path: Path) -> None:
     with server.connect() as connection:
         assert rows(connection, SALES) == [("GB", 2, "11.50"), ("US", 1, "7.00")]
         connection.execute("INSERT INTO orders VALUES (2, 1)")
+    live = _backed_up(server.data, tmp_path / "live")
     server.kill()
     checked = cli("check", "--data", str(server.data))
     assert checked.returncode == 0, checked.stdout
+    at_rest = _backed_up(server.data, tmp_path / "at_rest")
+    assert (at_rest / "views").exists()
+    assert not (live / "views").exists(), "views are computed again"
 
-    file, copy = tmp_path / "backup.tar", tmp_path / "restored"
-    done = cli("backup", "--data", str(server.data), "--to", str(file))
-    assert done.returncode == 0, done.stderr
-    assert cli("restore", str(file), "--data", str(copy)).returncode == 0
-
-    for data in (server.data, copy):
+    for data in (server.data, live):
         with ServerProcess(data) as again, again.connect() as connection:
             assert rows(connection, SALES) == [("GB", 2, "11.50"), ("US", 2, "8.00")]
             connection.execute("INSERT INTO orders VALUES (1, 0.5)")
             assert rows(connection, SALES) == [("GB", 3, "12.00"), ("US", 2, "8.00")]
+
+
+def _backed_up(data: Path, copy: Path) -> Path:
+    """The directory after a backup and a restore, checked."""
+    file = str(copy.with_suffix(".tar"))
+    for words in (
+        ("backup", "--data", str(data), "--to", file),
+        ("restore", file, "--data", str(copy)),
+        ("check", "--data", str(copy)),
+    ):
+        done = cli(*words)
+        assert done.returncode == 0, (done.stdout, done.stderr)
+    return copy
 
 
 def test_a_signal_during_the_start(tmp_path: Path) -> None:

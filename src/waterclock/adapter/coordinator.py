@@ -23,6 +23,7 @@ from waterclock.adapter.holds import Holds
 from waterclock.adapter.secrets import SecretBox
 from waterclock.adapter.sources import all_sources, origins
 from waterclock.adapter.tables import TableWriter
+from waterclock.adapter.timelines import compaction
 from waterclock.catalog.catalog import Catalog
 from waterclock.catalog.durable import DurableCatalog
 from waterclock.catalog.objects import Table
@@ -107,12 +108,17 @@ class Coordinator:
         for item in self.catalog.current.items():
             self.adopt(item.id)
         self.tables.advance()
-        executors = None if spark is None else OnSpark(spark)
+        executors = None if spark is None else OnSpark(spark, folder / "reads")
         self.sources = Ingestions(
             storage,
             store,
             all_kinds(),
-            Surroundings(wall_clock_ms, executors, self.connection_settings),
+            Surroundings(
+                wall_clock_ms,
+                executors,
+                self.connection_settings,
+                large_bytes=0 if executors is None else executors.worth_bytes,
+            ),
             self.holds.take,
             interval_ms=pace.tick_ms,
             changed=self._ingested,
@@ -207,6 +213,7 @@ class Coordinator:
             self._advanced = now
             self.tables.advance()
             self.oracle.renew()
-            self.holds.allow_compaction(wall_clock_ms() - self.pace.retain_ms)
+            behind = self.pace.retain_ms
+            self.holds.allow_compaction(wall_clock_ms() - behind, compaction(self, behind))
         while not self._closing and self.compute.tick(self.pace.patience_s):
             pass

@@ -99,6 +99,12 @@ class InvalidTime(WaterclockError):
     sqlstate: ClassVar[str] = "22023"
 
 
+class NewerThanTransaction(WaterclockError):
+    """Something did not exist yet at the time at which the transaction reads."""
+
+    sqlstate: ClassVar[str] = "55000"
+
+
 class ObjectInUse(WaterclockError):
     """Somebody is connected to it, or acts as it."""
 

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
-from waterclock.model.timeline import EPOCH_MILLIS
+from waterclock.model.timeline import EPOCH_MILLIS, Timeline
 from waterclock.storage.api import ReadCapability
 from waterclock.storage.controller import Storage
 from waterclock.storage.errors import CapabilityUnknown
 from waterclock.storage.subscription import Subscription
+
+_NOWHERE: Mapping[str, int] = MappingProxyType({})
 
 
 class Hold:
@@ -41,6 +44,10 @@ class Hold:
     ) -> Subscription:
         """The collection's changes at times after `after`, which is held."""
         return self._holds.subscribe(collection, after, columns)
+
+    def join(self, collections: Iterable[GlobalId], time: int) -> bool:
+        """Hold others too, at the time; False, and nothing is held, if one has no such time."""
+        return self._holds.join(self, collections, time)
 
     def move(self, time: int) -> None:
         """Only this time and later ones are needed any more."""
@@ -97,15 +104,21 @@ class Holds:
         with self._lock:  # the capability must be as it was stated
             return self._storage.subscribe_at(
                 self._kept[collection],
-                as_of=EPOCH_MILLIS.frontier(after),
+                as_of=self._kept[collection].frontier.timeline.frontier(after),
                 snapshot=False,
                 columns=columns,
             )
 
-    def known(self) -> tuple[GlobalId, ...]:
-        """Every collection that can be held."""
+    def known(self, timeline: Timeline[int] = EPOCH_MILLIS) -> tuple[GlobalId, ...]:
+        """Every collection of the timeline that can be held."""
         with self._lock:
-            return tuple(self._kept)
+            return tuple(c for c, each in self._kept.items() if each.frontier.timeline == timeline)
+
+    def elsewhere(self) -> tuple[GlobalId, ...]:
+        """Every collection of other timelines than that of the tables."""
+        with self._lock:
+            kept = self._kept.items()
+            return tuple(c for c, each in kept if each.frontier.timeline != EPOCH_MILLIS)
 
     def take(self, collections: Iterable[GlobalId]) -> Hold:
         """Hold all of them at their sinces; `KeyError` for one that is not known any more."""
@@ -115,6 +128,14 @@ class Holds:
             self._open.add(hold)
             return hold
 
+    def join(self, hold: Hold, collections: Iterable[GlobalId], time: int) -> bool:
+        with self._lock:
+            more = [c for c in collections if c not in hold.times]
+            if any(c not in self._kept or _time(self._kept[c].frontier) > time for c in more):
+                return False
+            hold.times = hold.times | dict.fromkeys(more, time)
+            return True
+
     def move(self, hold: Hold, time: int) -> None:
         with self._lock:
             hold.times = {c: max(time, old) for c, old in hold.times.items()}
@@ -123,8 +144,11 @@ class Holds:
         with self._lock:
             self._open.discard(hold)
 
-    def allow_compaction(self, time: int) -> None:
-        """Move the durable holds up to `time`, or as far towards it as the reads allow."""
+    def allow_compaction(self, time: int, elsewhere: Mapping[str, int] = _NOWHERE) -> None:
+        """Move the durable holds up to `time`, or as far towards it as the reads allow.
+
+        `elsewhere` has the time for each timeline other than that of the tables, by its name.
+        """
         with self._lock:
             needed: dict[GlobalId, int] = {}
             for hold in self._open:
@@ -132,9 +156,11 @@ class Holds:
                     needed[collection] = min(held, needed.get(collection, held))
             moves = []
             for collection, kept in self._kept.items():
-                target = min(time, needed.get(collection, time))
+                timeline = kept.frontier.timeline
+                wanted = time if timeline == EPOCH_MILLIS else elsewhere.get(timeline.id, 0)
+                target = min(wanted, needed.get(collection, wanted))
                 if target > _time(kept.frontier):
-                    moves.append((kept, EPOCH_MILLIS.frontier(target)))
+                    moves.append((kept, timeline.frontier(target)))
             self._move_all(moves)
 
     def _move_all(self, moves: list[tuple[ReadCapability, Frontier[int]]]) -> None:

@@ -4,17 +4,17 @@ A query of a user is planned against the catalog as it is now. A view that is no
 planned from its own text, with the names in it meaning what they meant when it was made.
 
 Reading a view that has an index reads the index; maintaining something over it does not, since an
-index has no rows in storage.
+index has no rows in storage. In a transaction that has changed tables, neither indexes nor what is
+maintained over these tables is read: such views are planned from their text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.reading import index_on
 from waterclock.catalog.catalog import Catalog
 from waterclock.catalog.errors import WrongKind
@@ -22,6 +22,7 @@ from waterclock.catalog.names import Name, Scope
 from waterclock.catalog.objects import (
     AnyRelation,
     Binding,
+    MaterializedView,
     Query,
     Relation,
     Source,
@@ -33,6 +34,7 @@ from waterclock.catalog.objects import (
 from waterclock.model.ids import GlobalId
 from waterclock.model.pg_types import PgType
 from waterclock.model.schema import Schema
+from waterclock.sql.ast.common import ExpressionText
 from waterclock.sql.binding import (
     BoundColumn,
     BoundQuery,
@@ -40,6 +42,9 @@ from waterclock.sql.binding import (
     SessionFacts,
     bind_query,
 )
+from waterclock.sql.errors import SyntaxFault
+from waterclock.sql.lexer import lex
+from waterclock.sql.tokens import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,8 @@ class Plan:
     tables: frozenset[GlobalId]
     """All tables behind it."""
     has_sources: bool
+    at: Callable[[int], Plan] | None = None
+    """What it is at a time, if that depends on the time beyond what is read."""
 
 
 class Names:
@@ -69,13 +76,18 @@ class Names:
         scope: Scope | None = None,
         bindings: Mapping[str, GlobalId] | None = None,
         maintained: bool,
+        written: frozenset[GlobalId] = frozenset(),
     ) -> None:
-        """With `bindings`, names mean what they did when a view was made, and nothing else."""
+        """With `bindings`, names mean what they did when a view was made, and nothing else.
+
+        `written` are tables that the reader has changed; nobody else knows of it.
+        """
         self._catalog = catalog
         self._facts = facts
         self._scope = scope
         self._bindings = bindings
         self._maintained = maintained
+        self._written = written
         self.found: dict[str, AnyRelation] = {}
         self.inputs: dict[GlobalId, Schema] = {}
 
@@ -92,14 +104,20 @@ class Names:
             )
         if isinstance(item, SourceProgress):
             return self._progress(item, columns)
-        if isinstance(item, View):
-            index = None if self._maintained else index_on(self._catalog, item.id)
+        is_stale = bool(self._written) and self._is_stale(item)
+        if isinstance(item, View) or (is_stale and isinstance(item, MaterializedView)):
+            computed = self._maintained or is_stale
+            index = None if computed else index_on(self._catalog, item.id)
             if index is None:
                 return BoundRelation(item.name, columns, self._inlined(item), item.oid)
             self.inputs[index.id] = item.schema
             return BoundRelation(item.name, columns, index.id, item.oid)
         self.inputs[item.id] = item.schema
         return BoundRelation(item.name, columns, item.id, item.oid)
+
+    def _is_stale(self, item: AnyRelation) -> bool:
+        """Whether what is maintained lacks changes that the reader has to see."""
+        return any(each.id in self._written for each in _behind(self._catalog, [item.id]))
 
     def _progress(self, item: SourceProgress, columns: tuple[BoundColumn, ...]) -> BoundRelation:
         """The bindings. They are shown with the time of the read by whoever reads at one time."""
@@ -117,9 +135,15 @@ class Names:
         assert self._scope is not None
         return self._catalog.relation(name_of(parts), self._scope)
 
-    def _inlined(self, view: View) -> BoundQuery:
+    def _inlined(self, view: View | MaterializedView) -> BoundQuery:
         bindings = {binding.name: binding.id for binding in view.query.bindings}
-        inner = Names(self._catalog, self._facts, bindings=bindings, maintained=self._maintained)
+        inner = Names(
+            self._catalog,
+            self._facts,
+            bindings=bindings,
+            maintained=self._maintained,
+            written=self._written,
+        )
         bound = bind_query(view.query.sql, 1, inner, facts=self._facts, maintained=self._maintained)
         self.inputs |= inner.inputs
         return bound
@@ -131,8 +155,16 @@ def name_of(parts: Sequence[str]) -> Name:
     schema = outer.pop() if outer else None
     database = outer.pop() if outer else None
     if outer:
-        raise Unsupported(f"improper qualified name (too many dotted names): {'.'.join(parts)}")
+        raise SyntaxFault(f"improper qualified name (too many dotted names): {'.'.join(parts)}")
     return Name(item, schema, database)
+
+
+def column_named(expression: ExpressionText) -> str | None:
+    """The column that the expression is, if it is just one."""
+    tokens = [token for token in lex(expression.text) if token.kind is not Kind.END]
+    if len(tokens) == 1 and tokens[0].kind in (Kind.WORD, Kind.QUOTED):
+        return tokens[0].value
+    return None
 
 
 def plan_query(
@@ -147,9 +179,11 @@ def plan_query(
     maintained: bool = False,
     target_types: Sequence[PgType | None] = (),
     target_names: Sequence[str] = (),
+    written: frozenset[GlobalId] = frozenset(),
 ) -> Plan:
     """Plan the query; raises what is wrong with it."""
-    names = Names(catalog, facts, scope=scope, maintained=maintained)
+    assert not (maintained and written), "what is maintained is for everybody"
+    names = Names(catalog, facts, scope=scope, maintained=maintained, written=written)
     bound = bind_query(
         text,
         position,

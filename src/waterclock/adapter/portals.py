@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from waterclock.adapter.api import PortalDescription, Response, Rows, StatementDescription
+from waterclock.adapter.scrolling import Scroll
 from waterclock.sql.parser import Parsed
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Portal:
     shortcut: Quick | None = None
     """A quick way to run it, if there may be one."""
     rows: Rows | None = None
+    scroll: Scroll | None = None
+    """All rows, if it goes both ways; then nothing is left in `rows`."""
     left: list[pa.RecordBatch] = field(default_factory=list)
     position: int = 0
     """How many rows have been taken."""

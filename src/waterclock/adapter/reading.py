@@ -9,6 +9,7 @@ that is more than picking rows is evaluated over the contents by Spark.
 from __future__ import annotations
 
 import asyncio
+import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,12 +20,15 @@ import pyarrow as pa
 from waterclock.adapter.coordinator import Coordinator
 from waterclock.adapter.errors import SourceFailed, ViewInError
 from waterclock.adapter.holds import Hold
+from waterclock.adapter.timelines import timeline_of
 from waterclock.catalog.catalog import Catalog
 from waterclock.catalog.objects import Index
 from waterclock.compute.api import ERROR_ROWS
 from waterclock.compute.snapshot import contents_at
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Schema
+from waterclock.model.timeline import EPOCH_MILLIS
+from waterclock.oracle.errors import InvalidAsOf
 from waterclock.oracle.selection import AsOf, Input, Isolation, Selection, select
 from waterclock.persist.rows import TIME, row_schema
 from waterclock.persist.state import State
@@ -34,6 +38,11 @@ from waterclock.storage.errors import CapabilityMisstated
 
 FEW_KEYS = 64
 """So many keys are looked up sooner than another thread would be awake to do it."""
+
+
+_NOW = "MZ_NOW()"
+_QUOTED_OR_NOW = re.compile(r"'(?:[^'\\]|\\.)*'|`[^`]*`|MZ_NOW\(\)", re.DOTALL)
+"""What is quoted, where the call does not count, or the call."""
 
 
 class Cancellation:
@@ -117,15 +126,33 @@ class Reading:
                 Input(c, since.join(since.timeline.frontier(hold.times[c])), upper)
                 for c, (since, upper) in found.items()
             ]
+            of_tables = timeline_of(self._core, found) == EPOCH_MILLIS
             exact = as_of is not None and not as_of.at_least
             strict = isolation is Isolation.STRICT_SERIALIZABLE and not exact
-            read_ts = self._core.oracle.read_ts() if strict else None
+            read_ts = self._core.oracle.read_ts() if strict and of_tables else None
             selection = select(inputs, isolation, oracle_read=read_ts, as_of=as_of)
+        except InvalidAsOf as fault:
+            hold.close()
+            fault.detail = self._readable(collections, hold) or fault.detail
+            raise
         except BaseException:
             hold.close()
             raise
         hold.move(selection.time)
         return Moment(selection, hold)
+
+    def extend(self, moment: Moment, collections: Sequence[GlobalId]) -> bool:
+        """Let these be read at the moment too; False if one of them began only later."""
+        return moment.hold.join(self._with_errors(collections), moment.time)
+
+    def _readable(self, collections: Sequence[GlobalId], hold: Hold) -> str:
+        """From when on each of the relations can be read, for an error."""
+        catalog = self._core.current
+        items = {c: item for c in collections if (item := catalog.try_item(c)) is not None}
+        return "\n".join(
+            f"{catalog.described(item)} can be read from {hold.times[c]} on."
+            for c, item in items.items()
+        )
 
     def time_at_once(self, read: Sequence[GlobalId], upper: int, *, can_fail: bool) -> int | None:
         """The time for a strict read of what the caller has taken already, complete up to `upper`.
@@ -238,7 +265,7 @@ class Reading:
             collection: await self.contents(moment, collection, schema, cancelled)
             for collection, schema in inputs.items()
         }
-        return await self.evaluate_over(sql, inputs, contents)
+        return await self.evaluate_over(at_time(sql, moment.time), inputs, contents)
 
     async def evaluate_over(
         self,
@@ -254,6 +281,15 @@ class Reading:
         except asyncio.CancelledError:  # the thread goes on until its job ends
             asyncio.get_running_loop().run_in_executor(None, evaluator.cancel, group)
             raise
+
+
+def at_time(sql: str, time: int) -> str:
+    """The engine's SQL of a query that is read at the time: there, `mz_now()` is just that."""
+    if _NOW not in sql:
+        return sql
+    return _QUOTED_OR_NOW.sub(
+        lambda found: f"CAST({time} AS BIGINT)" if found.group() == _NOW else found.group(), sql
+    )
 
 
 def indexes_on(catalog: Catalog, relations: Iterable[GlobalId]) -> list[GlobalId]:

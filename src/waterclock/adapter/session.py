@@ -52,6 +52,8 @@ from waterclock.catalog.objects import Role
 from waterclock.catalog.system.session import SessionFacts as CatalogFacts
 from waterclock.model.pg_types import PgType
 from waterclock.sql.ast import Commit, Insert, Rollback, RollbackToSavepoint, Statement
+from waterclock.sql.ast.common import QueryText
+from waterclock.sql.ast.session import Direction
 from waterclock.sql.binding import SessionFacts
 from waterclock.sql.parser import Parsed, parse_statements
 
@@ -215,10 +217,13 @@ class SqlSession:
         transaction = self.transaction
         if transaction.in_block or transaction.has_failed or not transaction.has_written:
             return
-        if not isinstance(parsed.statement, Insert):
-            portals, self.portals = self.portals, {}  # they stay until Sync
-            await self.commit()
-            self.portals = portals
+        match parsed.statement:
+            case Insert(source=source) if not isinstance(source, QueryText):
+                pass  # it does not read, and what does may be done again, alone
+            case _:
+                portals, self.portals = self.portals, {}  # they stay until Sync
+                await self.commit()
+                self.portals = portals
 
     async def close_statement(self, name: str) -> None:
         self.statements.pop(name, None)
@@ -276,7 +281,9 @@ class SqlSession:
         rows = portal.rows
         assert rows is not None
         batches: Batches
-        if isinstance(rows.batches, AtHand) and not portal.left:
+        if portal.scroll is not None:
+            batches = AtHand(portal.scroll.fetch(Direction.FORWARD, max_rows or None))
+        elif isinstance(rows.batches, AtHand) and not portal.left:
             self._stop_clock()
             taken = rows.batches.taken(max_rows or None)
             portal.position += sum(batch.num_rows for batch in taken)
@@ -315,16 +322,21 @@ class SqlSession:
             await self.rollback()
             return
         try:
-            if transaction.has_written:
-                tables = self.front.core.tables
-                await tables.write(transaction.changes(), transaction.dependence())
+            changes = transaction.changes() if transaction.has_written else {}
+            if changes:
+                await self.front.core.tables.write(changes, transaction.dependence())
         except BaseException:
             await self.rollback()
             raise
         await self._end(committed=True)
 
     async def rollback(self) -> None:
-        """End the transaction without a trace of it."""
+        """End the transaction without a trace of it in any table."""
+        lasting = list(dict.fromkeys(self.transaction.lasting))
+        if lasting:
+            told = f"{', '.join(lasting)} cannot be rolled back"
+            detail = "Changes of the catalog take effect at once, also in a transaction block."
+            self.notify(Notice(told, "WARNING", "01000", detail))
         await self._end(committed=False)
 
     async def _end(self, *, committed: bool) -> None:

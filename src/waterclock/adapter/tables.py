@@ -216,7 +216,11 @@ class TableWriter:
         """Why a write can not come after others that have changed some tables; None if it can."""
         missing = [table for table in waiting.changes if table not in self._writers]
         if missing:
-            return TableGone(f"table {missing[0]} was dropped")
+            return TableGone(
+                "a table that was written to has been dropped before the commit",
+                detail=f"Its collection was {missing[0]}.",
+                hint="Nothing was written. Do the transaction again without that table.",
+            )
         needs = waiting.dependence
         if needs and (self._has_changed(needs) or not changed.isdisjoint(needs.tables)):
             return WriteConflict(

@@ -2,9 +2,9 @@
 
 All reads of a transaction are at one time, chosen at the first of them, and everything is held from
 then on, for nobody knows yet what the next statement reads. Writes are kept until the end and then
-happen together at one later time. If there were reads before, the writes are only valid while none
-of the tables behind those reads has changed. After a write there are no more reads: they would have
-to see what is not there yet.
+happen together at one later time. If there were reads, the writes are only valid while none of the
+tables behind those reads has changed. Reads after a write see the writes too (`own_writes`); what
+goes on after the transaction, as a subscription does, can not begin then.
 
 A statement outside a block is a transaction of its own; so are all statements of one simple query.
 """
@@ -18,14 +18,16 @@ from typing import ClassVar
 import pyarrow as pa
 
 from waterclock.adapter.api import TransactionStatus
+from waterclock.adapter.own_writes import net
 from waterclock.adapter.reading import Moment
 from waterclock.adapter.tables import Dependence
+from waterclock.adapter.timelines import require_of_tables
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
 
 
 class NoReadAfterWrite(WaterclockError):
-    """A transaction that has written can not read any more."""
+    """What outlasts the transaction can not see what it has written."""
 
     sqlstate: ClassVar[str] = "0A000"
 
@@ -52,8 +54,11 @@ class Transaction:
         self.read_only = False
         self.moment: Moment | None = None
         self.read_tables: set[GlobalId] = set()
+        self.lasting: list[str] = []
+        """The tags of what was done in the block and stays, however it ends."""
         self._read_at: int | None = None
         self._changes: dict[GlobalId, list[pa.Table]] = {}
+        self._has_read_own = False
         self._savepoints: list[tuple[str, dict[GlobalId, int]]] = []
         """Names, and how many changes of each table there were then."""
 
@@ -79,12 +84,13 @@ class Transaction:
                 "current transaction is aborted, commands ignored until end of transaction block"
             )
 
-    def require_readable(self) -> None:
-        """Raise if the transaction has written already."""
+    def require_unwritten(self, what: str) -> None:
+        """Raise if the transaction has written already. `what` would outlast it."""
         if self.has_written:
             raise NoReadAfterWrite(
-                "a transaction that has written can not read",
-                hint="Commit first, or read before the first write.",
+                f"{what} cannot run in a transaction that has written",
+                detail="It would show what is not committed yet.",
+                hint="Commit first.",
             )
 
     def read(self, tables: Iterable[GlobalId]) -> None:
@@ -102,12 +108,28 @@ class Transaction:
         """Keep changes for the end. `what` is the statement, for the error."""
         if self.read_only:
             raise ReadOnly(f"cannot execute {what} in a read-only transaction")
+        if self.moment is not None:
+            require_of_tables(self.moment.selection.timeline)
         for table, rows in changes.items():
             self._changes.setdefault(table, []).append(rows)
 
+    @property
+    def written(self) -> frozenset[GlobalId]:
+        """The tables that will be changed."""
+        return frozenset(self._changes)
+
+    def changes_of(self, tables: Iterable[GlobalId]) -> dict[GlobalId, pa.Table]:
+        """What is to be written to those of the tables that will be changed, for reading it."""
+        found = {t: pa.concat_tables(self._changes[t]) for t in tables if t in self._changes}
+        self._has_read_own |= bool(found)
+        return found
+
     def changes(self) -> dict[GlobalId, pa.Table]:
         """All that is to be written."""
-        return {table: pa.concat_tables(rows) for table, rows in self._changes.items()}
+        found = {table: pa.concat_tables(rows) for table, rows in self._changes.items()}
+        if not self._has_read_own:  # else what it inserted may have been deleted by it
+            return found
+        return {table: left for table, rows in found.items() if (left := net(rows)).num_rows}
 
     def dependence(self) -> Dependence | None:
         """What the writes depend on, if there were reads."""

@@ -12,12 +12,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from waterclock.adapter.planning import Plan
+from waterclock.adapter.timelines import beginning, common_timeline
 from waterclock.compute.api import ERROR_ROWS, Result
 from waterclock.compute.api import View as Maintained
 from waterclock.model.pg_types import column_type
 from waterclock.model.schema import Column, Schema
-from waterclock.model.timeline import EPOCH_MILLIS
-from waterclock.oracle.oracle import Timestamp
 from waterclock.persist.plans import together
 from waterclock.persist.records import AnyEvent
 from waterclock.persist.state import State
@@ -60,15 +59,16 @@ class Transient:
     def _begin(self, wanted: int | None) -> None:
         core = self._core
         view = Maintained(self._plan.inputs, (Result(self._plan.bound.sql, self.schema),))
+        common_timeline(core, view.inputs)
         core.compute.check_view(view)
         with core.holds.take(self._plan.inputs) as hold:
-            first = max(hold.times.values(), default=0)
-            as_of = core.oracle.read_ts(first)
-            if wanted is not None and first <= wanted < as_of:
-                as_of = Timestamp(wanted)
-            start = EPOCH_MILLIS.frontier(as_of)
+            start = beginning(core, self._plan.inputs, hold)
+            as_of = start.only()
+            assert as_of is not None, "a view begins at some time"
+            if wanted is not None and max(hold.times.values(), default=0) <= wanted < as_of:
+                as_of, start = wanted, start.timeline.frontier(wanted)
             made = together(
-                riders.create(collection, Description(schema), start)
+                riders.create(collection, Description(schema, timeline=start.timeline), start)
                 for collection, schema in ((self.output, self.schema), (self._errors, ERROR_ROWS))
             )
 

@@ -19,6 +19,7 @@ from typing import ClassVar
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -58,6 +59,14 @@ class NotJson(BadRequest):
     """The request does not say that it is JSON."""
 
 
+_PATHS = {
+    "POST /api/sql": "run SQL",
+    "GET /health": "whether the process lives",
+    "GET /ready": "whether it serves",
+    "GET /metrics": "measurements, for Prometheus",
+}
+
+
 class _Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     query: str
     parameters: list[msgspec.Raw] = msgspec.field(default_factory=list)
@@ -87,12 +96,18 @@ class Api:
         """The application, for any server that speaks ASGI."""
         return Starlette(
             routes=[
+                Route("/", self.about),
                 Route("/health", self.health),
                 Route("/ready", self.ready),
                 Route("/metrics", self.metrics),
                 Route("/api/sql", self.sql, methods=["POST"]),
-            ]
+            ],
+            exception_handlers={404: _elsewhere, 405: _elsewhere},
         )
+
+    async def about(self, request: Request) -> Response:
+        del request
+        return _json({"name": "Waterclock", "paths": _PATHS})
 
     async def health(self, request: Request) -> Response:
         del request
@@ -211,6 +226,21 @@ _STATUS = {
     "58": 500,
     "XX": 500,
 }
+
+
+async def _elsewhere(request: Request, error: Exception) -> Response:
+    """Tell what there is to somebody who asked for something else."""
+    assert isinstance(error, HTTPException), "only these have a status"
+    fault = BadRequest(
+        f"there is no {request.method} {request.url.path}",
+        hint=" ".join(f"{path}: {what}." for path, what in _PATHS.items()),
+    )
+    return Response(
+        msgspec.json.encode(Answer([], fault_of(fault))) + b"\n",
+        error.status_code,
+        error.headers,
+        media_type="application/json",
+    )
 
 
 def _refused(error: WaterclockError) -> Response:

@@ -4,9 +4,13 @@ A backup is a tar file. Its first member is a list of the others with their chec
 the log, the blobs that it refers to, the state of the views, and the small files beside them (the
 key of the secrets, a certificate). Garbage and temporary files stay behind.
 
-The state of views is taken along because a view goes on from it; without it, it would be computed
-again from the inputs, which takes as long as it took at first. Since the runs and the log must be
-of one moment for that, the server may not be running meanwhile.
+A server may go on meanwhile. Then the log is copied as of one moment, and links to the blobs that
+it refers to are made before they are read, so that what the server deletes later is still there; if
+it has deleted one already, all begins anew with the log of a later moment. What is restored is what
+a server would find that had been killed at that moment.
+
+The state of views is taken along if no server is running, for a view goes on from it. Runs and log
+must be of one moment for that; without them, a restored view is computed again from its inputs.
 
 A restored directory is the data as it was. Its lineage goes on from there: never let the original
 and a copy of it write to the same systems outside.
@@ -22,6 +26,7 @@ import sqlite3
 import tarfile
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import ClassVar, TextIO
 
@@ -30,8 +35,9 @@ import msgspec
 from waterclock.errors import WaterclockError
 from waterclock.persist.blob.files import FileBlob
 from waterclock.persist.consensus.sqlite import SqliteConsensus
+from waterclock.persist.errors import DataInUse
 from waterclock.persist.log import recover
-from waterclock.server.offline import BLOBS, LOCK, LOG, locked, opened_log
+from waterclock.server.offline import BLOBS, LOCK, LOG, VIEWS, locked, opened_log
 
 _MANIFEST = "waterclock-backup.json"
 _FORMAT = 1
@@ -39,6 +45,9 @@ _READ_BYTES = 1 << 20
 _LEFT_BEHIND = frozenset(
     {LOCK, LOG, f"{LOG}-wal", f"{LOG}-shm", BLOBS, "scratch", "queries", "spark"}
 )
+_LINKS = "backing-up-"
+"""The begin of the names of folders with links to blobs, in the data directory."""
+_TRIES = 5
 
 
 class BackupFailed(WaterclockError):
@@ -75,9 +84,10 @@ def back_up(data: Path, target: Path, out: TextIO) -> None:
     _require_absent(target)
     unfinished = target.with_name(f"{target.name}.{os.getpid()}.unfinished")
     try:
-        with locked(data), tempfile.TemporaryDirectory(prefix="waterclock-backup-") as folder:
-            log = _copied_log(data, Path(folder))
-            position, files = _files(data, log)
+        with (
+            tempfile.TemporaryDirectory(prefix="waterclock-backup-") as folder,
+            _collected(data, Path(folder), out) as (position, files),
+        ):
             members = {name: _digest(path) for name, path in files.items()}
             handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with open(handle, "wb") as file:
@@ -116,8 +126,54 @@ def restore(source: Path, data: Path, out: TextIO) -> None:
     print(f"{data}: {len(manifest.members)} files, log up to {manifest.position}", file=out)
 
 
+@contextmanager
+def _collected(data: Path, folder: Path, out: TextIO) -> Iterator[tuple[int, dict[str, Path]]]:
+    """Where the log ends, and the files of the backup, which stay as they are inside the block."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(data))
+            is_running = False
+        except DataInUse:
+            is_running = True
+        if not is_running:
+            yield _files(data, _copied_log(data, folder))
+            return
+        print(
+            "A server is running on it, and goes on: what it has acknowledged until now is taken."
+            " Restored views are computed again.",
+            file=out,
+        )
+        links = tempfile.TemporaryDirectory(prefix=_LINKS, dir=data)
+        yield _pinned(data, folder, Path(stack.enter_context(links)))
+
+
+def _pinned(data: Path, folder: Path, links: Path) -> tuple[int, dict[str, Path]]:
+    """The same while a server is running, whatever it deletes from now on."""
+    for attempt in range(_TRIES):
+        log = _copied_log(data, folder)
+        try:
+            position, files = _files(data, log, frozenset({VIEWS}))
+            return position, _linked(files, links / str(attempt))
+        except (FileNotFoundError, WaterclockError):  # deleted after the log had been copied
+            if attempt == _TRIES - 1:
+                raise
+            log.unlink()
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _linked(files: dict[str, Path], links: Path) -> dict[str, Path]:
+    """Links to the blobs; they never change, so that a link is as good as a copy."""
+    found = dict(files)
+    for name, path in files.items():
+        if name.startswith(f"{BLOBS}/"):
+            found[name] = links / name
+            found[name].parent.mkdir(parents=True, exist_ok=True)
+            os.link(path, found[name])
+    return found
+
+
 def _copied_log(data: Path, folder: Path) -> Path:
-    """The log as one file, with what still was in the write-ahead log."""
+    """The log of this moment as one file, with what still was in the write-ahead log."""
     target = folder / LOG
     with opened_log(data) as log:
         copy = sqlite3.connect(target)
@@ -128,8 +184,10 @@ def _copied_log(data: Path, folder: Path) -> Path:
     return target
 
 
-def _files(data: Path, log: Path) -> tuple[int, dict[str, Path]]:
-    """What belongs to a backup, by path in the data directory; and where the log ends."""
+def _files(
+    data: Path, log: Path, without: frozenset[str] = frozenset()
+) -> tuple[int, dict[str, Path]]:
+    """Where the log ends; and what belongs to a backup, by path in the data directory."""
     consensus = SqliteConsensus(log)
     try:
         state = recover(FileBlob(data / BLOBS), consensus)
@@ -139,7 +197,7 @@ def _files(data: Path, log: Path) -> tuple[int, dict[str, Path]]:
     for key in sorted(state.referenced() - state.garbage):
         files[f"{BLOBS}/{key}"] = data / BLOBS / key
     for path in sorted(data.iterdir()):
-        if path.name not in _LEFT_BEHIND:
+        if path.name not in _LEFT_BEHIND | without and not path.name.startswith(_LINKS):
             files |= {str(each.relative_to(data)): each for each in _below(path)}
     return state.position, files
 

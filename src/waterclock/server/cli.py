@@ -50,7 +50,8 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
 def _sql(arguments: argparse.Namespace) -> int:
     from waterclock.server import shell
 
-    return shell.run(arguments.dsn, arguments.statement, plain=arguments.plain, out=sys.stdout)
+    dsn = shell.dsn_of(arguments.dsn, os.environ, host=arguments.host, port=arguments.pg_port)
+    return shell.run(dsn, arguments.statement, plain=arguments.plain, out=sys.stdout)
 
 
 def _check(arguments: argparse.Namespace) -> int:

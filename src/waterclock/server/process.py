@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
 import logging
 import os
 import shutil
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from waterclock.server.wiring import Database
 
 _log = logging.getLogger(__name__)
+_NEEDED_WITH_SPARK = ("waterclock.server.wiring", "waterclock.pgwire.server")
+"""Modules that take a second to import, so that it is not spent when Spark is there."""
 _AT_ONCE = 130
 """The exit code after a second signal."""
 
@@ -100,6 +103,8 @@ class Server:
         self.pg_port, self.http_port = port_of(pg_socket), port_of(http_socket)
         metrics = await self._start_http(http_socket, tls)
         self._missing = "Spark is starting"
+        for name in _NEEDED_WITH_SPARK:  # Java starts meanwhile
+            await asyncio.to_thread(importlib.import_module, name)
         spark = await asyncio.wrap_future(self._spark)
         self._missing = "views are being taken up"
         database = self._database = await asyncio.to_thread(

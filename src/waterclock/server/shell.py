@@ -10,15 +10,17 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, TextIO
 
 import psycopg
 from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from waterclock.errors import WaterclockError
+from waterclock.server.usage import DEFAULT_DSN
 from waterclock.sql.lexer import lex
 from waterclock.sql.tokens import Kind
 
@@ -41,6 +43,28 @@ class NotConnected(WaterclockError):
     """There is no server, or it does not let us in."""
 
     sqlstate: ClassVar[str] = "08001"
+
+
+def dsn_of(
+    given: str | None, environment: Mapping[str, str], *, host: str | None, port: str | None
+) -> str:
+    """Where to connect: as it is given, else by the flags, else as the server's settings say.
+
+    Raises `NotConnected` if what is given is no such thing.
+    """
+    where = {
+        "host": host or environment.get("WATERCLOCK_HOST"),
+        "port": port or environment.get("WATERCLOCK_PG_PORT"),
+    }
+    known = conninfo_to_dict(DEFAULT_DSN) | {key: value for key, value in where.items() if value}
+    try:
+        return make_conninfo("", **{**known, **conninfo_to_dict(given or "")})
+    except psycopg.Error as error:
+        raise NotConnected(
+            f'"{given}" does not say where to connect',
+            detail=str(error).strip(),
+            hint='Write it as "host=127.0.0.1 port=6875", or as postgresql://127.0.0.1:6875.',
+        ) from error
 
 
 def run(dsn: str, statement: str | None, *, plain: bool, out: TextIO) -> int:

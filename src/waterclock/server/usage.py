@@ -31,6 +31,7 @@ examples:
   waterclock sql                                  an interactive shell (psql, if it is installed)
   waterclock sql -c "SELECT 1"                    run statements and end
   echo "SELECT 1" | waterclock sql                the same, from a pipe
+  waterclock sql --pg-port 5433                   a server on another port
   waterclock sql "host=db port=6875 user=ada dbname=waterclock"
 """
 _CHECK = """\
@@ -42,8 +43,9 @@ example:
 """
 _BACKUP = """\
 Writes one file that holds everything: the log, the data it refers to, the state of views, and the
-key of the secrets; so keep the file as safe as the data. The server must not be running on the
-directory.
+key of the secrets; so keep the file as safe as the data. A server may be running on the directory,
+and goes on: then the file holds what it had acknowledged when the backup began, without the state
+of views, which are computed again once restored.
 
 example:
   waterclock backup --data ./waterclock-data --to waterclock.tar
@@ -126,9 +128,10 @@ def _add_sql(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "dsn",
         nargs="?",
-        default=DEFAULT_DSN,
-        help="where to connect, as libpq writes it (default: the server on this machine)",
+        help="where to connect, as libpq writes it; what it says wins over the flags",
     )
+    parser.add_argument("--host", help="where the server listens (default: 127.0.0.1)")
+    parser.add_argument("--pg-port", metavar="N", help="its port (default: 6875)")
     parser.add_argument(
         "-c", dest="statement", metavar="SQL", help="run these statements, print, and end"
     )

@@ -10,7 +10,7 @@ from waterclock.adapter.api import CopyFormat, CopyHeader, CopyIn, CopyOptions
 from waterclock.adapter.copy_options import copy_options
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.sequencer import copying
-from waterclock.adapter.sequencer.changes import NotNullViolated
+from waterclock.adapter.sequencer.writing import NotNullViolated
 from waterclock.errors import WaterclockError
 from waterclock.sql.ast import Copy
 from waterclock.sql.parser import parse_statements

@@ -99,7 +99,9 @@ async def test_absolute_and_relative_places(world: AdapterWorld) -> None:
 def test_no_way_back(way: str, tmp_path: object) -> None:
     async def inside(world: AdapterWorld) -> None:
         client = await made(world)
-        await client.run("BEGIN; DECLARE c CURSOR FOR SELECT a FROM t ORDER BY a; FETCH 2 c")
+        await client.run(
+            "BEGIN; DECLARE c NO SCROLL CURSOR FOR SELECT a FROM t ORDER BY a; FETCH 2 c"
+        )
         error = await client.fails(f"FETCH {way} FROM c")
         assert error.sqlstate == "55000"
         assert client.session.status is TransactionStatus.FAILED
@@ -132,7 +134,7 @@ async def test_cursors_end_with_the_transaction_unless_held(world: AdapterWorld)
 @in_world
 async def test_what_cursors_can_not_be(world: AdapterWorld) -> None:
     client = await made(world)
-    for text in ("SCROLL CURSOR FOR SELECT a FROM t", "CURSOR WITH HOLD FOR SUBSCRIBE t"):
+    for text in ("SCROLL CURSOR FOR SUBSCRIBE t", "CURSOR WITH HOLD FOR SUBSCRIBE t"):
         assert (await client.fails(f"BEGIN; DECLARE c {text}")).sqlstate == "0A000"
         await client.run("ROLLBACK")
     await client.run("BEGIN; DECLARE c CURSOR FOR SELECT a FROM t")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from waterclock.adapter.reading import at_time
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.oracle.selection import Isolation
 from waterclock.storage.api import ReadCapability
@@ -34,3 +35,12 @@ def core_choice(world: AdapterWorld) -> int:
     moment = world.front.reading.choose([table.id], Isolation.STRICT_SERIALIZABLE)
     moment.close()
     return moment.time
+
+
+def test_the_time_of_a_read_takes_the_place_of_mz_now() -> None:
+    assert at_time("SELECT 1", 7) == "SELECT 1"
+    written = r"SELECT MZ_NOW(), 'MZ_NOW()', 'it\'s MZ_NOW()', `MZ_NOW()` WHERE MZ_NOW() < 9"
+    assert at_time(written, 7) == (
+        r"SELECT CAST(7 AS BIGINT), 'MZ_NOW()', 'it\'s MZ_NOW()', `MZ_NOW()`"
+        " WHERE CAST(7 AS BIGINT) < 9"
+    )

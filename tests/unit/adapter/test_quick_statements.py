@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from waterclock.adapter.api import AtHand, Done, Response, Rows
-from waterclock.adapter.sequencer.changes import NotNullViolated
+from waterclock.adapter.sequencer.writing import NotNullViolated
 from waterclock.adapter.transaction import ReadOnly
 from waterclock.catalog.errors import PermissionDenied
 from waterclock.compute.arrangement.arrangement import Arrangement

@@ -320,6 +320,10 @@ def test_metrics(served: Served) -> None:
         assert line in text.splitlines(), line
 
 
-def test_other_paths_and_methods(served: Served) -> None:
-    assert served.get("/").status_code == 404
-    assert served.get("/api/sql").status_code == 405
+def test_somebody_lost_is_told_what_there_is(served: Served) -> None:
+    assert "POST /api/sql" in served.get("/").json()["paths"]
+    for path, status in (("/nowhere", 404), ("/api/sql", 405)):
+        answer = served.get(path)
+        assert answer.status_code == status
+        assert answer.json()["error"]["message"] == f"there is no GET {path}"
+        assert "POST /api/sql" in answer.json()["error"]["hint"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.adapter.api import ColumnDescription, Notice, Session, Startup
@@ -18,6 +18,7 @@ from waterclock.pgwire.limits import Limits
 from waterclock.pgwire.server import PgServer
 from waterclock.pgwire.startup import parse_options
 from waterclock.pgwire.wire import Wire
+from waterclock.testing.examples import examples
 from waterclock.testing.fake_adapter import FakeAuthenticator, FakeFront, FakeTable
 
 
@@ -353,7 +354,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     st.lists(st.sampled_from(PIECES) | st.binary(max_size=12), max_size=25),
     st.lists(st.integers(1, 50), max_size=25),
@@ -387,7 +388,7 @@ def test_any_sequence_is_answered_or_ends_cleanly(pieces: list[bytes], cuts: lis
     asyncio.run(main())
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.binary(max_size=30), max_size=6))
 def test_any_beginning_is_answered_or_ends_cleanly(pieces: list[bytes]) -> None:
     async def main() -> None:

@@ -114,11 +114,55 @@ def test_a_running_server_is_left_alone(path: Path) -> None:
     try:
         with pytest.raises(DataInUse):
             checked(path)
-        with pytest.raises(DataInUse):
-            backup.back_up(path, path.with_name("b.tar"), io.StringIO())
     finally:
         data.close()
-    assert not path.with_name("b.tar").exists()
+
+
+def test_a_backup_of_a_running_server(path: Path, tmp_path: Path) -> None:
+    file, copy = tmp_path / "b.tar", tmp_path / "copy"
+    data = Data(path)
+    try:
+        backup.back_up(path, file, out := io.StringIO())
+        _, writer = data.storage.acquire_capabilities(GlobalId.user(1), write=True)
+        assert writer is not None
+        later = updates(SCHEMA, [((2, "later"), 25, 1)])
+        data.storage.append(Write(writer, later, EPOCH_MILLIS.frontier(30)))
+    finally:
+        data.close()
+    assert "A server is running" in out.getvalue()
+    assert not list(path.glob("backing-up-*"))
+    backup.restore(file, copy, io.StringIO())
+    assert checked(copy)[0] == 0
+    assert len(contents(copy)) == MANY + 1
+    assert not (copy / "views").exists(), "its runs may be of another moment"
+
+
+def test_what_a_running_server_deletes_begins_the_backup_anew(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A blob that the copied log refers to is gone, and in the next log there is another."""
+    [blob] = (path / "blobs" / "shard").rglob("*.parquet")
+    copied = backup._copied_log
+    tries = []
+
+    def once_gone(data: Path, folder: Path) -> Path:
+        log = copied(data, folder)
+        tries.append(log)
+        if len(tries) == 1:
+            blob.rename(tmp_path / "aside")
+        else:
+            (tmp_path / "aside").rename(blob)
+        return log
+
+    monkeypatch.setattr(backup, "_copied_log", once_gone)
+    data = Data(path)
+    try:
+        backup.back_up(path, tmp_path / "b.tar", io.StringIO())
+    finally:
+        data.close()
+    assert len(tries) == 2
+    backup.restore(tmp_path / "b.tar", tmp_path / "copy", io.StringIO())
+    assert len(contents(tmp_path / "copy")) == MANY + 1
 
 
 def test_something_else_is_no_data_directory(tmp_path: Path) -> None:

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
-from waterclock.server.shell import _mark, commands, is_complete, statement_of, table
+from waterclock.server.shell import (
+    NotConnected,
+    _mark,
+    commands,
+    dsn_of,
+    is_complete,
+    statement_of,
+    table,
+)
 
 
 @pytest.mark.parametrize(
@@ -62,3 +71,25 @@ def test_every_command_is_told_of() -> None:
     told = "\n".join(commands())
     for command in ("\\d ", "\\d name", "\\dt", "\\dv", "\\dm", "\\di", "\\ds", "\\l", "\\q"):
         assert f"  {command}" in told
+
+
+def where(given: str | None, host: str | None = None, port: str | None = None) -> dict[str, object]:
+    environment = {"WATERCLOCK_PG_PORT": "7000"}
+    return conninfo_to_dict(dsn_of(given, environment, host=host, port=port))
+
+
+def test_where_to_connect() -> None:
+    """What is given wins over the flags, these over the environment, and that over the default."""
+    plain = {"host": "127.0.0.1", "port": "7000", "user": "waterclock", "dbname": "waterclock"}
+    assert where(None) == plain
+    assert where(None, host="db", port="5433") == {**plain, "host": "db", "port": "5433"}
+    assert where("port=5 user=ada", port="6") == {**plain, "port": "5", "user": "ada"}
+    assert where("postgresql://ada@db:9/sales") == {
+        "host": "db",
+        "port": "9",
+        "user": "ada",
+        "dbname": "sales",
+    }
+    with pytest.raises(NotConnected) as refused:
+        where("nonsense")
+    assert refused.value.hint is not None

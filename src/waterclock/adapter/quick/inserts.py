@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from waterclock.adapter.api import Done, Response
-from waterclock.adapter.sequencer.changes import (
-    full_row,
+from waterclock.adapter.sequencer.inserts import full_row
+from waterclock.adapter.sequencer.writing import (
     loose_schema,
     places_of,
     require_writable,

@@ -18,9 +18,11 @@ from waterclock.adapter.api import AtHand, ColumnDescription, Response, Rows
 from waterclock.adapter.picking import indexes_with_keys
 from waterclock.adapter.planning import Plan
 from waterclock.adapter.sequencer.queries import described
+from waterclock.adapter.timelines import common_timeline
 from waterclock.catalog.objects import Table
 from waterclock.compute.peek import Key, Shown
 from waterclock.model.ids import GlobalId
+from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.oracle.selection import Isolation
 from waterclock.sql.binding import ParameterPlace, SimpleQuery
 
@@ -98,6 +100,8 @@ def compiled_lookup(session: SqlSession, plan: Plan) -> Lookup | None:
     if not strict or simple is None or simple.count_star or simple.offset:
         return None
     if plan.bound.uses_now or plan.bound.uses_mz_now or not _uses_all(plan, simple):
+        return None
+    if common_timeline(session.front.core, [simple.source]) != EPOCH_MILLIS:
         return None
     for index, keys in indexes_with_keys(session.front, simple.source):
         wanted = _wanted(simple, keys)

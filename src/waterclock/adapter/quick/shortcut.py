@@ -44,6 +44,8 @@ class Shortcut:
         if self._is_new:
             self._is_new = False
             return None
+        if session.transaction.has_written and isinstance(self._statement, ast.Query):
+            return None  # it has to see that, and what is compiled is for everybody
         catalog, settings, role = self._made_for
         current = session.front.core.current
         if (

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from waterclock.adapter.api import Response, StatementDescription
-from waterclock.adapter.errors import Unsupported
+from waterclock.adapter.api import Done, Response, StatementDescription
 from waterclock.adapter.sequencer import (
     alterations,
-    changes,
     copying,
     cursors,
+    deletes,
     explaining,
     external,
     grants,
     ingestion,
+    inserts,
     listings,
     objects,
     queries,
@@ -31,7 +31,9 @@ from waterclock.adapter.sequencer import (
     sessions,
     subscriptions,
     transactions,
+    updates,
 )
+from waterclock.adapter.sequencer.refusals import refusal
 from waterclock.model.pg_types import TEXT, PgType
 from waterclock.sql import ast
 from waterclock.sql.parser import Parsed
@@ -44,13 +46,14 @@ Describe = Callable[["SqlSession", Any, Sequence[PgType | None]], Awaitable[Stat
 
 _RUN: dict[type[Any], Run] = {
     **alterations.RUN,
-    **changes.RUN,
     **copying.RUN,
     **cursors.RUN,
+    **deletes.RUN,
     **explaining.RUN,
     **external.RUN,
     **grants.RUN,
     **ingestion.RUN,
+    **inserts.RUN,
     **listings.RUN,
     **objects.RUN,
     **queries.RUN,
@@ -59,15 +62,24 @@ _RUN: dict[type[Any], Run] = {
     **sessions.RUN,
     **subscriptions.RUN,
     **transactions.RUN,
+    **updates.RUN,
 }
+_AT_ONCE = frozenset(
+    kind
+    for module in (alterations, external, grants, ingestion, objects, relations, roles)
+    for kind in module.RUN
+)
+"""Statements that change the catalog. They take effect at once, even in a transaction block."""
 _DESCRIBE: dict[type[Any], Describe] = {
-    **changes.DESCRIBE,
     **cursors.DESCRIBE,
+    **deletes.DESCRIBE,
     **explaining.DESCRIBE,
+    **inserts.DESCRIBE,
     **listings.DESCRIBE,
     **queries.DESCRIBE,
     **sessions.DESCRIBE,
     **subscriptions.DESCRIBE,
+    **updates.DESCRIBE,
 }
 
 
@@ -76,8 +88,12 @@ async def run(session: SqlSession, parsed: Parsed, parameters: Sequence[pa.Scala
     statement = parsed.statement
     found = _RUN.get(type(statement))
     if found is None:
-        raise Unsupported(f"{_named(statement)} is not supported")
-    return await found(session, statement, parameters)
+        raise refusal(statement)
+    response = await found(session, statement, parameters)
+    if session.transaction.in_block and type(statement) in _AT_ONCE and isinstance(response, Done):
+        is_filled = isinstance(statement, ast.CreateTableAs)  # its tag tells the rows
+        session.transaction.lasting.append("CREATE TABLE AS" if is_filled else response.tag)
+    return response
 
 
 async def describe(
@@ -90,10 +106,3 @@ async def describe(
     count = max(parsed.parameters, default=0)
     known = [*types, *[None] * (count - len(types))]
     return StatementDescription(tuple(each or TEXT for each in known), None)
-
-
-def _named(statement: ast.Statement) -> str:
-    if isinstance(statement, ast.Unsupported):
-        return statement.what
-    words = type(statement).__name__
-    return "".join(f" {c}" if c.isupper() else c.upper() for c in words).strip()

@@ -15,7 +15,7 @@ import pyarrow as pa
 from waterclock.adapter.api import Done, Notice, Response
 from waterclock.adapter.errors import ObjectInUse, Unsupported
 from waterclock.adapter.planning import name_of
-from waterclock.adapter.sequencer import changes
+from waterclock.adapter.sequencer import inserts, writing
 from waterclock.adapter.sequencer.objects import MISSING, named
 from waterclock.adapter.sequencer.roles import require_right_over, role_of
 from waterclock.catalog import grants, items, privileges
@@ -106,7 +106,8 @@ def _act(
         case actions.SetDefault() if isinstance(found, Table):
             _set_default(session, draft, found, action)
         case _:
-            raise Unsupported(f"ALTER {kind.value} {_words(action)} is not supported")
+            what = f"ALTER {kind.value} {_words(action)}"
+            raise Unsupported(f"{what} is not supported", hint=_instead(action))
 
 
 def _words(action: actions.AlterAction) -> str:
@@ -123,6 +124,19 @@ def _words(action: actions.AlterAction) -> str:
         case _:
             name = type(action).__name__
             return "".join(f" {c}" if c.isupper() else c.upper() for c in name).strip()
+
+
+def _instead(action: actions.AlterAction) -> str | None:
+    match action:
+        case actions.AddColumn() | actions.DropColumn() | actions.SetType() | actions.SetNotNull():
+            return (
+                "The columns of a table are fixed. Make another one by CREATE TABLE ... AS SELECT"
+                " and use ALTER TABLE ... SWAP WITH, or show other columns by a view."
+            )
+        case actions.AddConstraint():
+            return "Tables accept any rows of their types; only NOT NULL is enforced."
+        case _:
+            return None
 
 
 # Names
@@ -236,9 +250,9 @@ def _give(session: SqlSession, draft: Draft, found: AnyOwned, role: Role) -> Non
 def _set_default(
     session: SqlSession, draft: Draft, found: Table, action: actions.SetDefault
 ) -> None:
-    [place] = changes.places_of(found, [action.column])
+    [place] = writing.places_of(found, [action.column])
     if action.default is not None:
-        changes.check_default(session, action.default, found.columns[place].type)
+        inserts.check_default(session, action.default, found.columns[place].type)
     text = None if action.default is None else action.default.text
     columns = list(found.columns)
     columns[place] = msgspec.structs.replace(columns[place], default=text)

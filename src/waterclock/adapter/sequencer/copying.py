@@ -22,7 +22,7 @@ from waterclock.adapter.api import ColumnDescription, CopyIn, CopyOut, Response,
 from waterclock.adapter.copy_options import copy_options
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.results import closed
-from waterclock.adapter.sequencer import changes, queries, subscriptions
+from waterclock.adapter.sequencer import inserts, queries, subscriptions, writing
 from waterclock.catalog.objects import Privilege, Relation
 from waterclock.persist.rows import row_schema
 from waterclock.sql import ast
@@ -46,16 +46,19 @@ async def copy(session: SqlSession, statement: ast.Copy, parameters: Parameters)
 
 async def _copy_in(session: SqlSession, statement: ast.Copy) -> Response:
     assert isinstance(statement.subject, ObjectName), "only tables take rows"
-    changes.require_writable(session, "COPY FROM")
+    writing.require_writable(session, "COPY FROM")
     if statement.where is not None:
-        raise Unsupported("COPY FROM ... WHERE is not supported")
-    table = changes.writable(session, statement.subject, Privilege.INSERT)
-    places = changes.places_of(table, statement.columns)
+        raise Unsupported(
+            "COPY FROM ... WHERE is not supported",
+            hint="Copy into another table, and use INSERT ... SELECT ... WHERE from there.",
+        )
+    table = writing.writable(session, statement.subject, Privilege.INSERT)
+    places = writing.places_of(table, statement.columns)
     copied = [table.columns[place] for place in places]
     names = [column.name for column in copied]
     options = copy_options(statement.options, statement.direction, names, table)
     missing = [c for place, c in enumerate(table.columns) if place not in places]
-    defaults = await changes.default_values(session, missing)
+    defaults = await inserts.default_values(session, missing)
     columns = tuple(ColumnDescription(column.name, column.type) for column in copied)
     return CopyIn(columns, options, _TableSink(session, table, places, defaults), table.name)
 
@@ -74,11 +77,11 @@ class _TableSink:
         self._table = table
         self._places = list(places)
         self._defaults = defaults
-        self._kept = _Kept(changes.loose_schema(table))
+        self._kept = _Kept(writing.loose_schema(table))
 
     async def append(self, batch: pa.RecordBatch) -> None:
-        rows = changes.in_table(self._table, self._full(batch))
-        changes.check_nulls(self._session, self._table, rows)
+        rows = writing.in_table(self._table, self._full(batch))
+        writing.check_nulls(self._session, self._table, rows)
         if self._kept.add(rows):
             await asyncio.to_thread(self._kept.spill)
 
@@ -86,7 +89,7 @@ class _TableSink:
         session = self._session
         rows = await asyncio.to_thread(self._kept.all)
         if rows.num_rows:
-            changes.keep(session, self._table, rows, 1, "COPY FROM")
+            writing.keep(session, self._table, rows, 1, "COPY FROM")
         if not session.transaction.in_block:
             await session.sync()  # it says that it is done: so it is durable
         return f"COPY {rows.num_rows}"

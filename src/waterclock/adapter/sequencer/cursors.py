@@ -1,8 +1,8 @@
 """PREPARE, EXECUTE, DEALLOCATE; DECLARE, FETCH, MOVE, CLOSE.
 
 Prepared statements and cursors are those of the protocol, under the same names. A cursor's query is
-run when it is declared, at the time of the transaction; its rows are taken bit by bit. Cursors go
-forward only.
+run when it is declared, at the time of the transaction; its rows are taken bit by bit. It goes both
+ways, unless it is declared with NO SCROLL.
 
 A cursor over SUBSCRIBE has no last row. FETCH from it waits until there is one, and then takes what
 is there; with a timeout, it takes what comes until then.
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from waterclock.adapter import sequencer
 from waterclock.adapter.api import (
+    AtHand,
     Batches,
     Done,
     Format,
@@ -36,6 +37,7 @@ from waterclock.adapter.errors import (
 )
 from waterclock.adapter.feeds import Feed
 from waterclock.adapter.portals import Portal, PreparedStatement
+from waterclock.adapter.scrolling import Scroll
 from waterclock.adapter.sequencer.queries import constants
 from waterclock.errors import WaterclockError
 from waterclock.model.pg_types import PgType
@@ -133,10 +135,15 @@ async def declare(
 ) -> Response:
     if not statement.hold and not session.transaction.in_block:
         raise NotInBlock("DECLARE CURSOR can only be used in transaction blocks")
-    if statement.scroll:
-        raise Unsupported("SCROLL cursors are not supported", hint="Leave the word SCROLL out.")
+    if statement.scroll and isinstance(statement.statement, ast.Subscribe):
+        raise Unsupported(
+            "a cursor over SUBSCRIBE only goes forward", hint="Leave the word SCROLL out."
+        )
     if statement.hold and isinstance(statement.statement, ast.Subscribe):
-        raise Unsupported("a cursor WITH HOLD over SUBSCRIBE is not supported")
+        raise Unsupported(
+            "a cursor WITH HOLD over SUBSCRIBE is not supported",
+            hint="Leave WITH HOLD out, and keep the transaction open.",
+        )
     if statement.name in session.portals:
         raise DuplicateCursor(f'cursor "{statement.name}" already exists')
     parsed = Parsed(statement.statement, "", 0, ())
@@ -147,11 +154,20 @@ async def declare(
         parsed,
         PortalDescription(rows.columns, formats),
         rows=rows,
+        scroll=None if statement.scroll is False else await _scroll(rows.batches),
         is_cursor=True,
         is_held=statement.hold,
         is_done=True,
     )
     return Done("DECLARE CURSOR")
+
+
+async def _scroll(batches: Batches) -> Scroll | None:
+    """All the rows, for going both ways; None for those of a subscription, which never end."""
+    if isinstance(batches, Feed):
+        return None
+    kept = [batch async for batch in batches]
+    return Scroll(pa.Table.from_batches(kept) if kept else None)
 
 
 async def describe_declare(
@@ -170,8 +186,12 @@ async def fetch(session: SqlSession, statement: ast.Fetch, _: Parameters) -> Res
     if portal.rows is None:
         raise ForwardOnly(f'portal "{statement.cursor}" cannot be run')
     timeout_s = _timeout(statement.options)
-    skipped, count = _way(portal, statement)
-    batches = _fetched(session, portal, skipped, count, timeout_s)
+    batches: Batches
+    if portal.scroll is not None:
+        batches = AtHand(portal.scroll.fetch(statement.direction, statement.count))
+    else:
+        skipped, count = _way(portal, statement)
+        batches = _fetched(session, portal, skipped, count, timeout_s)
     if statement.move:
         moved = 0
         async for batch in batches:
@@ -206,6 +226,7 @@ def _way(portal: Portal, statement: ast.Fetch) -> tuple[int, int | None]:
     raise ForwardOnly(
         "cursor can only scan forward",
         detail="The rows that have been taken are not kept.",
+        hint="Declare it with SCROLL option to enable backward scan.",
     )
 
 

@@ -20,7 +20,7 @@ from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.picking import looked_up
 from waterclock.adapter.planning import Plan, plan_again
 from waterclock.adapter.results import in_batches
-from waterclock.adapter.sequencer import changes
+from waterclock.adapter.sequencer import deletes, inserts, updates, writing
 from waterclock.adapter.sequencer.cursors import prepared_statement
 from waterclock.adapter.sequencer.naming import name_in_full
 from waterclock.adapter.sequencer.objects import named
@@ -94,10 +94,14 @@ def _columns(statement: ast.Explain) -> tuple[ColumnDescription, ...]:
 def _form(statement: ast.Explain) -> str:
     asked: dict[str, Option] = dict(options.by_name(statement.options, _OPTIONS))
     if "analyze" in asked and options.truth(asked["analyze"]):
-        raise Unsupported("EXPLAIN ANALYZE is not supported")
+        raise Unsupported(
+            "EXPLAIN ANALYZE is not supported", hint="Leave the word ANALYZE out to see the plan."
+        )
     form = options.text(asked["format"]).lower() if "format" in asked else statement.form
     if form not in ("text", "json"):
-        raise Unsupported(f"EXPLAIN in the format {form} is not supported")
+        raise Unsupported(
+            f"EXPLAIN in the format {form} is not supported", hint="The formats are text and json."
+        )
     return form
 
 
@@ -206,19 +210,22 @@ async def _change(
     session: SqlSession, target: ast.Insert | ast.Update | ast.Delete, parameters: Parameters
 ) -> Explained:
     """What an INSERT, UPDATE or DELETE reads before it writes."""
-    table = changes.writable(session, target.table, Privilege.SELECT)
+    table = writing.writable(session, target.table, Privilege.SELECT)
     facts = {"relation": _shown_name(session, table.id)}
     match target:
-        case ast.Insert(source=QueryText() as query):
-            below = await _explained(session, ast.Query(query), parameters)
+        case ast.Insert(source=QueryText() as source):
+            written = inserts.insert_query(target, source)
+            with written.tracing():
+                below = await _explained(session, ast.Query(written.query), parameters)
             return Explained("Insert", facts, (below,))
         case ast.Insert():
             return Explained("Insert", facts, (Explained("Constant", {}),))
         case ast.Update():
-            query = changes.update_query(table, target)[0]
+            made = updates.update_query(table, target)[0]
         case ast.Delete():
-            query = changes.delete_query(target)
-    below = await _explained(session, ast.Query(query), parameters)
+            made = deletes.delete_query(target)
+    with made.tracing():
+        below = await _explained(session, ast.Query(made.query), parameters)
     return Explained(type(target).__name__, facts, (below,))
 
 

@@ -28,6 +28,7 @@ from waterclock.model.pg_types import (
 )
 from waterclock.model.schema import Column as StoredColumn
 from waterclock.model.schema import Schema, Text
+from waterclock.model.timeline import EPOCH_MILLIS, Timeline, timeline_named
 from waterclock.persist.schema_codec import encode_schema
 from waterclock.sql import ast, options
 from waterclock.sql.ast.common import Identifier, ObjectName
@@ -35,7 +36,6 @@ from waterclock.sql.ast.relations import ColumnDefinition
 from waterclock.sql.ast.sources import (
     AvroFormat,
     CsvFormat,
-    Envelope,
     EnvelopeKind,
     Format,
     FormatKind,
@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
 
 KEY_NAME = "key"
+SOURCE_OPTIONS = ("timestamp interval", "timeline")
+"""What may stand in WITH (...)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def planned_messages(
         raise SyntaxFault("this kind of source requires FORMAT")
     reader = _Reader(session, statement, subject)
     value, key = statement.formats.value, statement.formats.key
-    envelope = _envelope(statement.envelope)
+    envelope = _envelope(statement)
     include = tuple(_included(each) for each in statement.include)
     has_key = isinstance(envelope, UpsertDefinition) or any(i.what == "key" for i in include)
     key_definition = None
@@ -247,7 +249,28 @@ def _included(wanted: Include) -> Included:
     return Included(wanted.what.value.lower(), alias.name, wanted.header)
 
 
-def _envelope(asked: Envelope | None) -> EnvelopeDefinition:
+def own_timeline(statement: ast.CreateSource) -> Timeline[int] | None:
+    """The timeline that the source's rows are to be on, if not that of the tables."""
+    asked = options.by_name(statement.options, SOURCE_OPTIONS).get("timeline")
+    if asked is None:
+        return None
+    name = options.text(asked)
+    if statement.envelope is None or statement.envelope.kind is not EnvelopeKind.MATERIALIZE:
+        raise Unsupported(
+            "TIMELINE is supported with ENVELOPE MATERIALIZE only",
+            detail="Only there do messages have times of their own.",
+        )
+    if not name or name == EPOCH_MILLIS.id:
+        raise SyntaxFault(
+            f'"{name}" can not be the name of a timeline of its own',
+            asked.position,
+            hint="Leave the option out to have the rows on the timeline of the tables.",
+        )
+    return timeline_named(name)
+
+
+def _envelope(statement: ast.CreateSource) -> EnvelopeDefinition:
+    asked = statement.envelope
     if asked is None:
         return PlainDefinition()
     options.by_name(asked.options, ())
@@ -259,7 +282,7 @@ def _envelope(asked: Envelope | None) -> EnvelopeDefinition:
         case EnvelopeKind.DEBEZIUM:
             return DebeziumDefinition()
         case EnvelopeKind.MATERIALIZE:
-            return MaterializeDefinition()
+            return MaterializeDefinition(own_timeline(statement) is not None)
         case _:
             assert_never(asked.kind)
 

@@ -4,6 +4,8 @@ A query goes one of three ways. Over the system's relations, or over none, it is
 catalog's own engine. If it only picks rows of one collection, the rows are fetched and picked here.
 Everything else is evaluated by Spark over the contents of what it reads. All three see the catalog,
 and the collections, at one moment.
+
+In a transaction that has written, what it wrote is seen too; but not AS OF a time, which is before.
 """
 
 from __future__ import annotations
@@ -24,11 +26,13 @@ from waterclock.adapter.api import (
     Rows,
     StatementDescription,
 )
-from waterclock.adapter.errors import InvalidTime, Unsupported
+from waterclock.adapter.errors import InvalidTime, NewerThanTransaction, Unsupported
+from waterclock.adapter.own_writes import rows_with
 from waterclock.adapter.picking import pick
 from waterclock.adapter.planning import Plan, plan_query
 from waterclock.adapter.reading import Moment, indexes_on
 from waterclock.adapter.results import in_batches, shaped
+from waterclock.adapter.timelines import common_timeline, require_of_tables
 from waterclock.catalog import privileges
 from waterclock.catalog.system.answerer import CatalogResult
 from waterclock.catalog.system.routing import Route
@@ -104,12 +108,13 @@ def planned(
 ) -> Plan:
     """The query's plan, if the session's role may read what it reads."""
     catalog = session.front.core.current
+    written = frozenset() if maintained else session.transaction.written
 
-    def make() -> Plan:
+    def make(time: int | None = None) -> Plan:
         plan = plan_query(
             catalog,
             session.scope,
-            session.facts(),
+            replace(session.facts(), mz_now=time),
             query.text,
             query.position,
             parameter_types=types,
@@ -117,12 +122,14 @@ def planned(
             maintained=maintained,
             target_types=target_types,
             target_names=target_names,
+            written=written,
         )
         privileges.check_read(catalog, session.role.oid, plan.named)
-        return plan
+        return replace(plan, at=make) if plan.bound.uses_mz_now and time is None else plan
 
     values = None if parameters is None else tuple(parameters)
-    what = (query, tuple(types), values, maintained, tuple(target_types), tuple(target_names))
+    goal = (maintained, tuple(target_types), tuple(target_names))
+    what = (query, tuple(types), values, goal, written)
     return session.front.plans.plan((catalog.version, session.meaning(), what), make)
 
 
@@ -139,6 +146,8 @@ async def evaluated(session: SqlSession, plan: Plan, as_of: AsOf | None = None) 
         return await _timeless(session, plan)
     moment = chosen(session, plan, as_of)
     try:
+        if plan.at is not None:
+            plan = plan.at(moment.time)
         table = await _rows(session, plan, moment)
     finally:
         if session.transaction.moment is not moment:
@@ -169,7 +178,6 @@ def chosen(session: SqlSession, plan: Plan, as_of: AsOf | None) -> Moment:
     isolation = Isolation(session.settings.get("transaction_isolation"))
     if not plan.inputs:  # constants are the same at any moment
         return reading.choose((), isolation, as_of)
-    transaction.require_readable()
     if as_of is not None or not transaction.in_block:
         among = indexes_on(session.front.core.current, plan.inputs)
         moment = reading.choose(list(plan.inputs), isolation, as_of, among=among)
@@ -178,15 +186,32 @@ def chosen(session: SqlSession, plan: Plan, as_of: AsOf | None) -> Moment:
             transaction.moment = moment
             transaction.read(plan.tables)
         return moment
+    core = session.front.core
+    timeline = common_timeline(core, plan.inputs)
+    if transaction.has_written:
+        require_of_tables(timeline.id)
     if transaction.moment is None:
-        everything = session.front.core.holds.known()
+        everything = core.holds.known(timeline)
         transaction.moment = reading.choose(list(plan.inputs), isolation, among=everything)
+    elif transaction.moment.selection.timeline != timeline.id:
+        first = transaction.moment.selection.inputs
+        common_timeline(core, [*(each.id for each in first), *plan.inputs])  # tells which
+    elif not reading.extend(transaction.moment, list(plan.inputs)):
+        raise NewerThanTransaction(
+            "the query reads what was created after the time of the transaction",
+            detail="All reads of a transaction are at the time of its first read.",
+            hint="Commit first.",
+        )
     transaction.read(plan.tables)
     return transaction.moment
 
 
 async def _rows(session: SqlSession, plan: Plan, moment: Moment) -> pa.Table:
     reading = session.front.reading
+    transaction = session.transaction
+    own = transaction.changes_of(plan.inputs) if moment is transaction.moment else {}
+    if own:
+        return await rows_with(session, plan, moment, own)
     simple = plan.bound.simple
     if simple is None:
         return await reading.evaluate(moment, plan.bound.sql, plan.inputs, session.cancellation)
@@ -305,7 +330,7 @@ async def as_of_time(session: SqlSession, as_of: ast.queries.AsOf | None) -> AsO
 
 async def time_of(session: SqlSession, written: ExpressionText, what: str) -> int:
     """The time that a constant expression stands for; `what` says where it was written."""
-    found = await answered(session, f"SELECT {written.text}")
+    found = await answered(session, f"SELECT ({written.text})")
     value = found.rows.column(0)[0].as_py() if found.rows.num_rows == 1 else None
     return _millis(value, f"{what} {written.text}")
 

@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from waterclock.adapter.api import Done, Notice, Response
 from waterclock.adapter.errors import Unsupported
-from waterclock.adapter.planning import Plan, name_of
-from waterclock.adapter.sequencer import changes
+from waterclock.adapter.planning import Plan, column_named, name_of
+from waterclock.adapter.sequencer import inserts
 from waterclock.adapter.sequencer.queries import evaluated, planned
+from waterclock.adapter.timelines import beginning, common_timeline, require_of_tables
 from waterclock.catalog import items, privileges
 from waterclock.catalog.draft import Draft
 from waterclock.catalog.durable import Creation
@@ -41,12 +42,14 @@ from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.sql import ast
 from waterclock.sql.ast.common import Identifier, ObjectName, QueryText
 from waterclock.sql.ast.relations import ColumnDefinition, Constraint
+from waterclock.sql.errors import SyntaxFault
 from waterclock.storage.api import Description, ReadCapability, Write, WriteCapability
 
 if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
 
 Parameters = Sequence[pa.Scalar]
+_NOT_FOR_ONE = "Create it in a schema of its own, and drop that with CASCADE at the end."
 
 
 async def create_database(
@@ -81,7 +84,7 @@ async def create_schema(
 
 async def create_table(session: SqlSession, statement: ast.CreateTable, _: Parameters) -> Response:
     if statement.temporary:
-        raise Unsupported("CREATE TEMPORARY TABLE is not supported")
+        raise Unsupported("CREATE TEMPORARY TABLE is not supported", hint=_NOT_FOR_ONE)
     constraints = [c for d in statement.columns for c in d.constraints]
     _refuse_constraints([*constraints, *statement.constraints])
     if statement.if_not_exists and _is_taken(session, statement.name):
@@ -89,7 +92,7 @@ async def create_table(session: SqlSession, statement: ast.CreateTable, _: Param
     columns = [_column(definition) for definition in statement.columns]
     for definition in statement.columns:
         if definition.default is not None:
-            changes.check_default(session, definition.default, definition.type)
+            inserts.check_default(session, definition.default, definition.type)
     await _new_table(session, statement.name, columns)
     return Done("CREATE TABLE")
 
@@ -98,23 +101,27 @@ async def create_table_as(
     session: SqlSession, statement: ast.CreateTableAs, _: Parameters
 ) -> Response:
     if statement.temporary:
-        raise Unsupported("CREATE TEMPORARY TABLE is not supported")
+        raise Unsupported("CREATE TEMPORARY TABLE is not supported", hint=_NOT_FOR_ONE)
     if statement.if_not_exists and _is_taken(session, statement.name):
         return _exists(session, "relation", statement.name.parts[-1], "CREATE TABLE AS")
+    session.transaction.require_unwritten("CREATE TABLE AS")
     plan = planned(session, statement.query)
     columns = _named(plan, statement.columns)
     rows = await evaluated(session, plan) if statement.with_data else None
+    if rows is not None:
+        require_of_tables(common_timeline(session.front.core, plan.inputs).id)
     await _new_table(session, statement.name, columns, rows)
     return Done(f"SELECT {0 if rows is None else rows.num_rows}")
 
 
 async def create_view(session: SqlSession, statement: ast.CreateView, _: Parameters) -> Response:
     if statement.temporary:
-        raise Unsupported("CREATE TEMPORARY VIEW is not supported")
+        raise Unsupported("CREATE TEMPORARY VIEW is not supported", hint=_NOT_FOR_ONE)
     catalog = session.front.core.current
     if statement.if_not_exists and _is_taken(session, statement.name):
         return _exists(session, "relation", statement.name.parts[-1], "CREATE VIEW")
     plan = planned(session, statement.query, maintained=True)
+    common_timeline(session.front.core, plan.inputs)
     columns = _named(plan, statement.columns)
     async with session.front.changing() as draft:
         site = _site(session, draft, statement.name)
@@ -134,7 +141,10 @@ async def create_materialized_view(
     session: SqlSession, statement: ast.CreateMaterializedView, _: Parameters
 ) -> Response:
     if statement.or_replace:
-        raise Unsupported("CREATE OR REPLACE MATERIALIZED VIEW is not supported")
+        raise Unsupported(
+            "CREATE OR REPLACE MATERIALIZED VIEW is not supported",
+            hint="Create it under another name, and use ALTER ... SWAP WITH, which leaves no gap.",
+        )
     if statement.if_not_exists and _is_taken(session, statement.name):
         what = "CREATE MATERIALIZED VIEW"
         return _exists(session, "relation", statement.name.parts[-1], what)
@@ -187,14 +197,16 @@ async def _install(
 ) -> None:
     """Commit an object that compute maintains, and have it begin."""
     core = session.front.core
+    common_timeline(core, plan.inputs)
     view = Maintained(plan.inputs, (result,))
     await asyncio.to_thread(core.compute.check_view, view)
     with core.holds.take(plan.inputs) as hold:
-        as_of = core.oracle.read_ts(max(hold.times.values(), default=0))
-        start = EPOCH_MILLIS.frontier(as_of)
+        start = beginning(core, plan.inputs, hold)
+        as_of, timeline = start.only(), start.timeline
+        assert as_of is not None, "a view begins at some time"
         creations = [
-            Creation(output, Description(stored), start, keeps_writer=False),
-            Creation(errors, Description(ERROR_ROWS), start, keeps_writer=False),
+            Creation(each, Description(schema, timeline=timeline), start, keeps_writer=False)
+            for each, schema in ((output, stored), (errors, ERROR_ROWS))
         ]
 
         def alongside(given: Any) -> list[Any]:
@@ -219,7 +231,7 @@ async def _new_table(
             creation = Creation(table.id, Description(table.schema), first)
             await session.front.commit(draft, [creation])
         else:
-            updates = changes.stamped(table, rows, start)
+            updates = inserts.stamped(table, rows, start)
             await _commit_filled(session, draft, table, updates, start)
     core.adopt(table.id)
     await asyncio.to_thread(core.tables.advance)
@@ -271,7 +283,7 @@ def _keys(statement: ast.CreateIndex, relation: Relation) -> list[IndexKey]:
         return [IndexKey(c.name, c.type, places[c.name]) for c in relation.columns]
     keys = []
     for key in statement.keys:
-        name = changes.column_named(key.expression)
+        name = column_named(key.expression)
         if name is None:
             raise Unsupported(
                 "an index on an expression is not supported",
@@ -297,7 +309,7 @@ def _named(plan: Plan, names: Sequence[Identifier] | None) -> list[Column]:
     """The columns of a query, under the names given for the first of them."""
     given = [identifier.name for identifier in names or ()]
     if len(given) > len(plan.bound.columns):
-        raise Unsupported("there are more column names than columns")
+        raise SyntaxFault("there are more column names than columns")
     shown = [c.name for c in plan.bound.columns]
     shown[: len(given)] = given
     return [
@@ -312,7 +324,7 @@ def _refuse_constraints(constraints: Sequence[Constraint]) -> None:
         raise Unsupported(
             f"{words.strip().upper()} constraints are not supported",
             detail="Tables accept any rows of their types; only NOT NULL is enforced.",
-            hint="Leave the constraint out.",
+            hint="Leave the constraint out. CREATE INDEX makes lookups by a key fast.",
         )
 
 
@@ -326,7 +338,8 @@ def _is_taken(session: SqlSession, name: ObjectName) -> bool:
 
 
 def _exists(session: SqlSession, kind: str, name: str, tag: str) -> Response:
-    session.notify(Notice(f'{kind} "{name}" already exists, skipping', sqlstate="42P07"))
+    code = {"schema": "42P06", "database": "42P04"}.get(kind, "42P07")
+    session.notify(Notice(f'{kind} "{name}" already exists, skipping', sqlstate=code))
     return Done(tag)
 
 

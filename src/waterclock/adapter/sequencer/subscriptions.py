@@ -19,10 +19,9 @@ from waterclock.adapter.api import Response, Rows, StatementDescription
 from waterclock.adapter.envelopes import Shape
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.feeds import Feed
-from waterclock.adapter.planning import Plan
+from waterclock.adapter.planning import Plan, column_named
 from waterclock.adapter.pumps import Followed
 from waterclock.adapter.reading import Moment
-from waterclock.adapter.sequencer import changes
 from waterclock.adapter.sequencer.queries import (
     as_of_time,
     described,
@@ -66,7 +65,7 @@ async def subscribe(
     session: SqlSession, statement: ast.Subscribe, parameters: Parameters
 ) -> Response:
     """Begin a subscription; its rows come as long as somebody asks for them."""
-    session.transaction.require_readable()
+    session.transaction.require_unwritten("SUBSCRIBE")
     asked = options.by_name(statement.options, ("snapshot", "progress"))
     plan = _planned(session, statement, parameters=parameters)
     shape = _shape(statement, plan)
@@ -203,7 +202,7 @@ def _place(names: Sequence[str], name: str) -> int:
 
 
 def _sort_key(names: Sequence[str], key: SortKey) -> tuple[int | None, bool, bool]:
-    name = changes.column_named(key.expression)
+    name = column_named(key.expression)
     if name is None:
         raise Unsupported(
             "WITHIN TIMESTAMP ORDER BY an expression is not supported",

@@ -1,0 +1,86 @@
+"""DELETE and TRUNCATE: the rows to retract are found by a query."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from waterclock.adapter.api import Done, Response, StatementDescription
+from waterclock.adapter.sequencer.composing import Composed, clause, composed
+from waterclock.adapter.sequencer.queries import evaluated, planned
+from waterclock.adapter.sequencer.writing import (
+    Parameters,
+    answer,
+    described_returning,
+    in_table,
+    read_then_write,
+    target_of,
+    writable,
+)
+from waterclock.catalog.objects import Privilege, Table
+from waterclock.model.pg_types import PgType
+from waterclock.sql import ast
+from waterclock.sql.ast.common import QueryText
+from waterclock.sql.quoting import quote_ident
+
+if TYPE_CHECKING:
+    from waterclock.adapter.session import SqlSession
+
+
+async def delete(session: SqlSession, statement: ast.Delete, parameters: Parameters) -> Response:
+    table = writable(session, statement.table, Privilege.DELETE)
+    query = delete_query(statement)
+
+    async def changed() -> pa.Table:
+        with query.tracing():
+            plan = planned(session, query.query, parameters=parameters)
+        return in_table(table, (await evaluated(session, plan)).columns)
+
+    rows = await read_then_write(session, table, changed, -1, "DELETE")
+    return await answer(session, table, statement, rows, f"DELETE {rows.num_rows}")
+
+
+async def truncate(session: SqlSession, statement: ast.Truncate, _: Parameters) -> Response:
+    for name in statement.tables:
+        table = writable(session, name, Privilege.DELETE)
+        written = ".".join(quote_ident(part) for part in name.parts)
+        query = QueryText(f"SELECT * FROM {written}", 1)
+
+        async def changed(table: Table = table, query: QueryText = query) -> pa.Table:
+            plan = planned(session, query)
+            return in_table(table, (await evaluated(session, plan)).columns)
+
+        await read_then_write(session, table, changed, -1, "TRUNCATE")
+    return Done("TRUNCATE TABLE")
+
+
+async def describe_delete(
+    session: SqlSession, statement: ast.Delete, types: Sequence[PgType | None]
+) -> StatementDescription:
+    """The types of the parameters, which are all in conditions."""
+    writable(session, statement.table, Privilege.SELECT)
+    query = delete_query(statement)
+    with query.tracing():
+        plan = planned(session, query.query, types=types)
+    return StatementDescription(plan.bound.parameters, described_returning(session, statement))
+
+
+def delete_query(statement: ast.Delete) -> Composed:
+    """The rows to delete, each as often as it is there."""
+    name = quote_ident(statement.alias or statement.table.parts[-1])
+    where = clause(" WHERE ", statement.where)
+    if statement.using is not None:
+        where = (" WHERE EXISTS (SELECT 1 FROM ", statement.using, *where, ")")
+    select = f" SELECT {name}.* FROM {target_of(statement)}"
+    return composed(*clause("", statement.ctes), select, *where)
+
+
+RUN: dict[type[Any], Callable[..., Awaitable[Response]]] = {
+    ast.Delete: delete,
+    ast.Truncate: truncate,
+}
+DESCRIBE: dict[type[Any], Callable[..., Awaitable[StatementDescription]]] = {
+    ast.Delete: describe_delete
+}

@@ -1,0 +1,236 @@
+"""INSERT, of values or of what a query gives.
+
+Values need no engine unless they compute something. Columns that are not given get their defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from waterclock.adapter.api import Response, StatementDescription
+from waterclock.adapter.sequencer.composing import Composed, Part, clause, composed
+from waterclock.adapter.sequencer.queries import constants, evaluated, planned
+from waterclock.adapter.sequencer.writing import (
+    Parameters,
+    TooManyValues,
+    answer,
+    check_nulls,
+    described_returning,
+    in_table,
+    keep,
+    places_of,
+    read_then_write,
+    writable,
+)
+from waterclock.catalog.objects import Column, Privilege, Relation
+from waterclock.model.pg_types import PgType
+from waterclock.persist.rows import DIFF, TIME, row_schema
+from waterclock.sql import ast
+from waterclock.sql.ast.changes import DefaultRow
+from waterclock.sql.ast.changes import Rows as ValueRows
+from waterclock.sql.ast.common import DefaultValue, ExpressionText, Identifier, QueryText
+from waterclock.sql.binding import bind_values
+
+if TYPE_CHECKING:
+    from waterclock.adapter.session import SqlSession
+
+
+async def insert(session: SqlSession, statement: ast.Insert, parameters: Parameters) -> Response:
+    table = writable(session, statement.table, Privilege.INSERT)
+    places = places_of(table, statement.columns)
+    source = statement.source
+    if isinstance(source, QueryText):
+        query = insert_query(statement, source)
+
+        async def changed() -> pa.Table:
+            return await _queried(session, table, places, query, parameters)
+
+        rows = await read_then_write(session, table, changed, 1, "INSERT")
+    else:
+        values = source.rows if isinstance(source, ValueRows) else ()
+        if isinstance(source, DefaultRow):
+            places, values = [], ((),)
+        elif statement.columns is not None:
+            _require_values(statement.columns, values)
+        rows = await _valued(session, table, places, values, parameters, statement.ctes)
+        keep(session, table, rows, 1, "INSERT")
+    return await answer(session, table, statement, rows, f"INSERT 0 {rows.num_rows}")
+
+
+async def describe_insert(
+    session: SqlSession, statement: ast.Insert, types: Sequence[PgType | None]
+) -> StatementDescription:
+    """The types of the parameters: those of the columns that they go into, where that is said."""
+    table = writable(session, statement.table, Privilege.SELECT)
+    parameters: tuple[PgType, ...] = ()
+    match statement.source:
+        case ValueRows(rows):
+            places = places_of(table, statement.columns)
+            parameters = _value_parameters(session, table, places, rows, types, statement.ctes)
+        case QueryText() as query:
+            targets = [table.columns[p].type for p in places_of(table, statement.columns)]
+            written = insert_query(statement, query)
+            with written.tracing():
+                plan = planned(session, written.query, types=types, target_types=targets)
+            parameters = plan.bound.parameters
+        case DefaultRow():
+            pass
+    return StatementDescription(parameters, described_returning(session, statement))
+
+
+# Values
+
+
+async def _valued(
+    session: SqlSession,
+    table: Relation,
+    places: Sequence[int],
+    values: Sequence[Sequence[ExpressionText | DefaultValue]],
+    parameters: Parameters,
+    ctes: QueryText | None,
+) -> pa.Table:
+    """Constant rows, with defaults in the places that are not given."""
+    rows = [full_row(table, places, row) for row in values]
+    types = [column.type for column in table.columns]
+    names = [column.name for column in table.columns]
+    found = bind_values(
+        rows, types, facts=session.facts(), parameters=parameters, target_names=names
+    )
+    if found is None:
+        query = _values_query(rows, ctes)
+        with query.tracing():
+            plan = planned(session, query.query, parameters=parameters, target_types=types)
+        found = await evaluated(session, plan)
+    made = in_table(table, found.columns)
+    check_nulls(session, table, made)
+    return made
+
+
+def full_row(
+    table: Relation, places: Sequence[int], row: Sequence[ExpressionText | DefaultValue]
+) -> list[ExpressionText]:
+    if len(row) > len(places):
+        raise TooManyValues("INSERT has more expressions than target columns")
+    given = dict(zip(places, row, strict=False))
+    full = []
+    for place, column in enumerate(table.columns):
+        value = given.get(place)
+        if value is None or isinstance(value, DefaultValue):
+            value = ExpressionText(column.default or "NULL", 1)
+        full.append(value)
+    return full
+
+
+def _value_parameters(
+    session: SqlSession,
+    table: Relation,
+    places: Sequence[int],
+    rows: Sequence[Sequence[ExpressionText | DefaultValue]],
+    types: Sequence[PgType | None],
+    ctes: QueryText | None,
+) -> tuple[PgType, ...]:
+    """The types of parameters in VALUES: a parameter alone has the type of its column."""
+    full = [full_row(table, places, row) for row in rows]
+    query = _values_query(full, ctes)
+    wanted = [column.type for column in table.columns]
+    with query.tracing():
+        plan = planned(session, query.query, types=types, target_types=wanted)
+    parameters: tuple[PgType, ...] = plan.bound.parameters
+    return parameters
+
+
+def _values_query(rows: Sequence[Sequence[ExpressionText]], ctes: QueryText | None) -> Composed:
+    parts: list[Part] = [*clause("", ctes), " VALUES "]
+    for number, row in enumerate(rows):
+        parts.append(", (" if number else "(")
+        for place, value in enumerate(row):
+            # A default is of ours, and not where its position says.
+            written = value if value.position > 1 else value.text
+            parts += [", ", written] if place else [written]
+        parts.append(")")
+    return composed(*parts)
+
+
+def _require_values(
+    columns: Sequence[Identifier], rows: Sequence[Sequence[ExpressionText | DefaultValue]]
+) -> None:
+    """Raise unless each column that is named gets a value."""
+    if any(len(row) < len(columns) for row in rows):
+        raise TooManyValues("INSERT has more target columns than expressions")
+
+
+# Queries
+
+
+def insert_query(statement: ast.Insert, source: QueryText) -> Composed:
+    """What an INSERT inserts, with what the WITH in front of it says."""
+    if statement.ctes is None:
+        return composed(source)
+    return composed(statement.ctes, " (", source, ")")
+
+
+async def _queried(
+    session: SqlSession,
+    table: Relation,
+    places: Sequence[int],
+    query: Composed,
+    parameters: Parameters,
+) -> pa.Table:
+    targets = [table.columns[place] for place in places]
+    with query.tracing():
+        plan = planned(
+            session,
+            query.query,
+            parameters=parameters,
+            target_types=[column.type for column in targets],
+            target_names=[column.name for column in targets],
+        )
+    found = await evaluated(session, plan)
+    if found.num_columns > len(places):
+        raise TooManyValues("INSERT has more expressions than target columns")
+    given = dict(zip(places, found.columns, strict=False))
+    columns: list[Any] = []
+    missing = [c for place, c in enumerate(table.columns) if place not in given]
+    defaults = await default_values(session, missing)
+    kinds = row_schema(table.schema)
+    for place, column in enumerate(table.columns):
+        if place in given:
+            columns.append(given[place])
+        else:
+            kind = kinds.field(column.name).type
+            columns.append(pa.repeat(pa.scalar(defaults[column.name], kind), found.num_rows))
+    made = in_table(table, columns)
+    check_nulls(session, table, made)
+    return made
+
+
+# Defaults, and the first rows of a new table
+
+
+async def default_values(session: SqlSession, columns: Sequence[Column]) -> dict[str, object]:
+    """The values of columns that an INSERT does not mention."""
+    written = [ExpressionText(column.default or "NULL", 1) for column in columns]
+    values = await constants(session, written, [column.type for column in columns])
+    return {column.name: value.as_py() for column, value in zip(columns, values, strict=True)}
+
+
+def check_default(session: SqlSession, default: ExpressionText, wanted: PgType) -> None:
+    """Raise what is wrong with a default."""
+    planned(session, QueryText(f"SELECT {default.text}", default.position), target_types=[wanted])
+
+
+def stamped(table: Relation, rows: pa.Table, time: int) -> pa.Table:
+    """Rows as the first updates of a table, at a time."""
+    made = in_table(table, rows.columns)
+    for name, value in ((TIME, time), (DIFF, 1)):
+        made = made.append_column(name, pa.repeat(pa.scalar(value, pa.int64()), made.num_rows))
+    return made
+
+
+RUN: dict[type[Any], Callable[..., Awaitable[Response]]] = {ast.Insert: insert}
+DESCRIBE: dict[type[Any], Callable[..., Awaitable[StatementDescription]]] = {
+    ast.Insert: describe_insert
+}

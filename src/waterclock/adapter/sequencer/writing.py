@@ -1,0 +1,214 @@
+"""What INSERT, UPDATE, DELETE and COPY have in common: tables, and rows on their way into them.
+
+A change is rows with diffs, kept by the transaction until it ends. What reads first is planned as a
+query, at the transaction's moment; outside a block it is done again if a table that it read has
+changed before it could be written.
+
+Tables have no keys: a row that is there twice is two rows, and both are changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from waterclock.adapter.api import (
+    ColumnDescription,
+    ConstraintViolated,
+    Done,
+    Response,
+    Rows,
+)
+from waterclock.adapter.picking import picked
+from waterclock.adapter.planning import name_of
+from waterclock.adapter.results import in_batches, shaped
+from waterclock.adapter.sequencer.queries import described, planned
+from waterclock.adapter.tables import WriteConflict
+from waterclock.adapter.transaction import ReadOnly
+from waterclock.catalog import privileges
+from waterclock.catalog.errors import WrongKind
+from waterclock.catalog.objects import Namespace, Privilege, Relation, Table
+from waterclock.errors import WaterclockError
+from waterclock.model.errors import DuplicateColumn, UnknownColumn
+from waterclock.persist.rows import DIFF, row_schema
+from waterclock.sql import ast
+from waterclock.sql.ast.common import Identifier, ObjectName, QueryText
+from waterclock.sql.binding.errors import located
+from waterclock.sql.quoting import quote_ident
+
+if TYPE_CHECKING:
+    from waterclock.adapter.session import SqlSession
+
+Parameters = Sequence[pa.Scalar]
+Change = ast.Insert | ast.Update | ast.Delete
+TRIES = 10
+_SELECT = "SELECT "
+
+
+class NotNullViolated(ConstraintViolated):
+    """A row has no value where it must have one."""
+
+    sqlstate: ClassVar[str] = "23502"
+
+
+class TooManyValues(WaterclockError):
+    """There are more values than columns that they could go into."""
+
+    sqlstate: ClassVar[str] = "42601"
+
+
+# Tables
+
+
+def writable(session: SqlSession, name: ObjectName, privilege: Privilege) -> Table:
+    """The table that the name means, if the role may change it so."""
+    catalog = session.front.core.current
+    found = catalog.relation(name_of(name.parts), session.scope)
+    if not isinstance(found, Table):
+        kind = found.kind
+        raise WrongKind(f'cannot change {kind} "{found.name}"', detail="Only tables are written.")
+    privileges.check(catalog, session.role.oid, found, privilege)
+    return found
+
+
+def places_of(table: Relation, columns: Sequence[Identifier] | None) -> list[int]:
+    """Which columns are meant, all if none are named."""
+    if columns is None:
+        return list(range(len(table.columns)))
+    known = {column.name: place for place, column in enumerate(table.columns)}
+    places = []
+    for column in columns:
+        if column.name not in known:
+            told = f'column "{column.name}" of relation "{table.name}" does not exist'
+            raise located(UnknownColumn(told), column.position)
+        if known[column.name] in places:
+            told = f'column "{column.name}" specified more than once'
+            raise located(DuplicateColumn(told), column.position)
+        places.append(known[column.name])
+    return places
+
+
+def in_table(table: Relation, columns: Sequence[Any]) -> pa.Table:
+    """Columns as the table's collection has them."""
+    schema = loose_schema(table)
+    cast = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(cast, schema=schema)
+
+
+def loose_schema(table: Relation) -> pa.Schema:
+    """The columns of the table's collection, all of them nullable until that is checked."""
+    return pa.schema([field.with_nullable(True) for field in row_schema(table.schema)])
+
+
+def check_nulls(session: SqlSession, table: Relation, rows: pa.Table) -> None:
+    catalog = session.front.core.current
+    for column in table.columns:
+        if not column.nullable and rows[column.name].null_count:
+            raise NotNullViolated(
+                f'null value in column "{column.name}" of relation "{table.name}"'
+                " violates not-null constraint",
+                schema=catalog.get(table.namespace, Namespace).name,
+                table=table.name,
+                column=column.name,
+                detail=_failing_row(rows, column.name),
+            )
+
+
+def _failing_row(rows: pa.Table, column: str) -> str:
+    """The first row without a value in the column, as an error shows it."""
+    place = pc.index(pc.is_null(rows[column]), True).as_py()
+    values = [each[place] for each in rows.columns]
+    shown = ["null" if not each.is_valid else str(each) for each in values]
+    return f"Failing row contains ({', '.join(shown)})."
+
+
+# Writing
+
+
+async def read_then_write(
+    session: SqlSession,
+    table: Relation,
+    changed: Callable[[], Awaitable[pa.Table]],
+    diff: int,
+    what: str,
+) -> pa.Table:
+    """Do a change that depends on what it reads, again if that has changed meanwhile."""
+    for attempt in range(TRIES):
+        rows = await changed()
+        keep(session, table, rows, diff, what)
+        if await has_landed(session, attempt):
+            break
+    return rows
+
+
+async def has_landed(session: SqlSession, attempt: int) -> bool:
+    """Commit, outside a block; False if it has to be done again."""
+    if session.transaction.in_block or session.transaction.moment is None:
+        return True
+    try:
+        await session.commit()
+    except WriteConflict:
+        if attempt == TRIES - 1:
+            raise
+        return False
+    return True
+
+
+def keep(session: SqlSession, table: Relation, rows: pa.Table, diff: int, what: str) -> None:
+    """Let the rows be written when the transaction ends; `what` is the statement, for the error."""
+    require_writable(session, what)
+    diffs = pa.array(np.full(rows.num_rows, diff), pa.int64())
+    field = pa.field(DIFF, pa.int64(), nullable=False)
+    session.transaction.write({table.id: rows.append_column(field, diffs)}, what)
+
+
+def require_writable(session: SqlSession, what: str) -> None:
+    """Raise if the transaction may only read."""
+    always = session.settings.get("default_transaction_read_only") == "on"
+    if session.transaction.read_only or (always and not session.transaction.in_block):
+        raise ReadOnly(f"cannot execute {what} in a read-only transaction")
+
+
+# RETURNING
+
+
+async def answer(
+    session: SqlSession, table: Relation, statement: Change, rows: pa.Table, tag: str
+) -> Response:
+    """The tag, or what RETURNING says of the rows that were changed."""
+    if statement.returning is None:
+        return Done(tag)
+    plan = planned(session, returning_query(statement, statement.returning))
+    simple = plan.bound.simple
+    if simple is not None and not simple.count_star:
+        shown = picked(rows, simple)
+    else:
+        shown = await session.front.reading.evaluate_over(
+            plan.bound.sql, plan.inputs, {table.id: rows}
+        )
+    shown = shaped(shown, [column.type for column in plan.bound.columns])
+    return Rows(described(plan), in_batches(shown), tag, counted=False)
+
+
+def returning_query(statement: Change, returning: QueryText) -> QueryText:
+    """What is returned, as a query over the table. Errors stand where the list was written."""
+    text = f"{_SELECT}{returning.text} FROM {target_of(statement)}"
+    return QueryText(text, returning.position - len(_SELECT))
+
+
+def described_returning(
+    session: SqlSession, statement: Change
+) -> tuple[ColumnDescription, ...] | None:
+    """The columns of what RETURNING says, if there is any."""
+    if statement.returning is None:
+        return None
+    return described(planned(session, returning_query(statement, statement.returning)))
+
+
+def target_of(statement: Change) -> str:
+    written = ".".join(quote_ident(part) for part in statement.table.parts)
+    return written + (f" AS {quote_ident(statement.alias)}" if statement.alias else "")
