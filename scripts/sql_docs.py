@@ -46,6 +46,9 @@ PostgreSQL gives a quotient from 1 to 9999 just that many, and 4 more or fewer f
 group of four digits. A quotient of constants has what PostgreSQL gives it. A `numeric` of unknown
 scale has 18 digits behind the point, and is shown without zeros at its end.
 
+Logarithms and exponentials of `numeric` are there for constants, with PostgreSQL's digits; of a
+column, cast it to double precision.
+
 Powers, logarithms and angles of floating-point numbers are exact but for the last digit."""
 FAMILIES: Mapping[str, tuple[str, str, tuple[Function, ...]]] = {
     "strings": (
@@ -77,7 +80,9 @@ FAMILIES: Mapping[str, tuple[str, str, tuple[Function, ...]]] = {
     "json": (
         "JSON",
         "A `jsonb` value is in normal form, a `json` value is the text that it was given as."
-        "\n`jsonb` in which a number has zeros at its end is not grouped by: 1.0 and 1 are equal.",
+        "\nOf values that are equal, such as 1.0 and 1, a group shows that whose text comes first."
+        "\nIn GROUPING SETS, INTERSECT ALL, EXCEPT ALL and DISTINCT inside an aggregate, numbers"
+        "\nwith zeros at their end are refused.",
         (*jsons.OPERATORS, *json_texts.OPERATORS, *jsons.FUNCTIONS, *json_texts.FUNCTIONS),
     ),
     "arrays": (

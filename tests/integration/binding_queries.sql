@@ -275,3 +275,21 @@ select id, sqrt(c), degrees(f), radians(f), atan2(f, 2) from t where id in (1, 5
 select 'infinity'::timestamp, 'infinity'::date + 1, isfinite('infinity'::timestamp), 'infinity'::timestamp::text, 'infinity'::timestamptz + interval '1 day', date_trunc('day', '-infinity'::timestamp)
 select id from t where a in ((select max(a) from u), 10, id)
 select id from t where a in ((select a from u)) or a in ((select min(a) from u) + 0, 42)
+select j, count(*), j = '1.000', j ->> 0 from (values ('1'::jsonb), ('1.0'), ('1.00'), ('[1, 2.50]'), ('[1, 2.5]'), (null), ('{"a": 0.0}'), ('{"a": 0}')) v(j) group by j
+select jsonb_typeof(j), n, count(*) from (values ('1'::jsonb, 1), ('1.0', 2), ('1.00', 1), ('"1.0"', 1), ('"1.00"', 1)) v(j, n) group by j, n having j <> '2' order by 2, 1
+select count(*), sum((j ->> 'a')::numeric), max(jsonb_typeof(j)) from (values ('{"a": 1}'::jsonb), ('{"a": 1.0}'), ('{"a": 2}')) v(j) group by j
+select distinct j, n from (values ('1'::jsonb, 1), ('1.0', 1), (null, 2), (null, 2)) v(j, n) order by n
+select distinct on (n) n, j -> 0 from (values ('[1]'::jsonb, 1), ('[1.0]', 2)) v(j, n) order by n
+select distinct j, k from (values ('1'::jsonb, '2'::jsonb), ('1.0', '2.0'), ('1', '2.5'), ('1.0', '2.50')) v(j, k)
+select x.j, count(*) from (select distinct j from (values ('1'::jsonb), ('1.0'), ('2')) v(j)) x group by x.j
+select '1'::jsonb union select '1.0' union select '2'
+select j = '1', j = '3' from (select * from (values ('1'::jsonb), ('2'), ('3')) v(j) intersect select * from (values ('1.0'::jsonb), ('3.00')) w(j)) x
+select * from (values ('1'::jsonb), ('2'), ('3')) v(j) except select * from (values ('1.0'::jsonb), ('3.00')) w(j)
+select count(*) from (select array['1'::jsonb] as a union select array['1.0'::jsonb]) x
+select j, count(*) over (partition by j), row_number() over () > 0 from (values ('1'::jsonb), ('1.0'), ('2')) v(j) group by j
+select x, x::jsonb from (values (' {"b":1, "a" : [1,2 , {"z":null}], "aa":"x","a":2}'), ('1e5'), ('1.50e1'), ('-0'), ('-0.00'), ('1.5E-3'), ('"a\u00e9\n\/\"\\ \t"'), ('[]'), ('{}'), ('[ [ ], { } ]'), ('null'), (' true '), ('{"a":{"c":1,"b":[{"x":1.0}]}, "":0}'), (null), ('12e-2'), ('0e5'), ('0.00e1'), ('0e-3'), ('123456.789e3'), ('123456.789e2'), ('123456.789e4'), ('"\ud83d\ude00"'), ('-1e2'), ('-1.25e-10'), ('"\\u0041"'), ('100e-1'), ('{"é":1,"z":2,"aaa":3}')) v(x)
+select x::json, (x::json)::jsonb, (x::json) ->> 'a' from (values ('{"b":1, "a" : 2 , "a":3}'), ('{}')) v(x)
+select (x::jsonb) ->> 'a', (x::jsonb) = '{"a": 1}' from (values ('{"a":1.0}'), ('{"a":1, "a": "q"}')) v(x)
+select b, (case when b like 'a%' then '[1]' else '{}' end)::jsonb from t
+select ('["' || b || '"]')::jsonb from t where b not like '%"%'
+select ln(2.0), ln(0.95), ln(1.0), ln(12345.678), log(2.0), log(100.00), log(2.0, 64.0), log10(1000.0), exp(1.0), exp(-2.5), exp(0.0), exp(10.00), power(2.0, 0.5), power(2.5, -2), 2.0 ^ 3, 2.0 ^ 0.5, power(0.0, 0.5), pow(1.5, 30), power(10.0, -3)

@@ -43,6 +43,10 @@ QUERIES = [
     "SELECT k, sum(w), avg(w), avg(i), sum(x) / 3 AS third FROM two GROUP BY k",
     "SELECT t, sum(i) FILTER (WHERE w > 0) AS p FROM two GROUP BY t HAVING count(*) > 1",
     "SELECT DISTINCT s, b FROM one",
+    "SELECT j, count(*) FROM (SELECT (v || CASE WHEN k > 1 THEN '.0' ELSE '' END)::jsonb AS j"
+    " FROM one) x GROUP BY j",
+    "SELECT DISTINCT (v || CASE WHEN k > 1 THEN '.0' ELSE '' END)::jsonb AS j, b FROM one",
+    "SELECT v::text::jsonb AS j FROM one EXCEPT SELECT (i || '.0')::jsonb FROM two",
     "SELECT DISTINCT ON (s) s, v FROM one ORDER BY s, v DESC",
     "SELECT k, v FROM one ORDER BY v DESC LIMIT 3",
     "SELECT k FROM one UNION SELECT k FROM two",

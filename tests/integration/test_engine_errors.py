@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from waterclock.compute.evaluate import Evaluator
 from waterclock.compute.faults import EngineFault
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Column, Int, Schema, Text
+from waterclock.sql.dialect import json_reading
 
 pytestmark = pytest.mark.slow
 
@@ -53,3 +55,49 @@ def test_an_error_of_the_engine(
     told = f"{caught.value} {caught.value.detail} {caught.value.hint}"
     assert "spark" not in told.lower()
     assert "u1" not in told
+
+
+NOT_JSON = (
+    *('{"a":1,}', "[1 2]", "", "01", "1.", "tru", "[1", "1]", "{1:2}", '{"a" 1}', '{"a":}'),
+    *("[1,]", "[1}", '{"a":1]', '"\\x"', '"a', '"a\nb"', '"\\ud83d"', "1 1", "{} {}", ",", "+1"),
+    *('{"a":1 "b":2}', "[,1]", "{,}", ":", '{"a"}', "nul l", "\u00a01", '"\\ude00"', "[1]]"),
+)
+
+
+@pytest.mark.parametrize(
+    ("read", "texts"), [(json_reading.normal, NOT_JSON), (json_reading.checked, NOT_JSON[-4:])]
+)
+def test_a_text_that_is_no_json(
+    evaluator: Evaluator, read: Callable[[str], str], texts: tuple[str, ...]
+) -> None:
+    """As PostgreSQL has it, but that half a character is no error in `json`."""
+    told: dict[str, tuple[str, str] | None] = {}
+    for text in texts:
+        rows = pa.table({"a": pa.array([1], pa.int32()), "s": pa.array([text])})
+        try:
+            evaluator.evaluate(f"SELECT {read('s')} FROM u1", {T: SCHEMA}, {T: rows}, "json")
+            told[text] = None
+        except EngineFault as fault:
+            told[text] = (fault.sqlstate, str(fault))
+    taken = [text for text, said in told.items() if said is None]
+    assert taken == ([] if read is json_reading.normal else ['"\\ude00"'])
+    refusals = {said for said in told.values() if said is not None}
+    assert refusals == {("22P02", "invalid input syntax for type json")}
+
+
+def test_a_long_text_as_json(evaluator: Evaluator) -> None:
+    """Nothing of it takes stack for every character or element."""
+    text = '["' + "x" * 100_000 + '"' + ", 1" * 500 + "]"
+    rows = pa.table({"a": pa.array([1], pa.int32()), "s": pa.array([text])})
+    sql = f"SELECT {json_reading.normal('s')} AS j FROM u1"
+    found = evaluator.evaluate(sql, {T: SCHEMA}, {T: rows}, "json")
+    assert found["j"].to_pylist() == [text]
+
+
+def test_a_character_that_text_has_not(evaluator: Evaluator) -> None:
+    rows = pa.table({"a": pa.array([1], pa.int32()), "s": pa.array(['["\\u0000"]'])})
+    with pytest.raises(EngineFault) as caught:
+        evaluator.evaluate(
+            f"SELECT {json_reading.normal('s')} FROM u1", {T: SCHEMA}, {T: rows}, "json"
+        )
+    assert caught.value.sqlstate == "22P05"

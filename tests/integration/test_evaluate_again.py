@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +13,25 @@ from pyspark.sql import SparkSession
 
 from waterclock.compute.evaluate import Evaluator
 from waterclock.model.ids import GlobalId
-from waterclock.model.schema import Column, Int, Schema
+from waterclock.model.schema import (
+    Array,
+    Bool,
+    Bytes,
+    Column,
+    ColumnType,
+    Date,
+    Decimal,
+    Float,
+    Int,
+    Interval,
+    Json,
+    Schema,
+    Text,
+    TimeOfDay,
+    Timestamp,
+    Uuid,
+)
+from waterclock.persist.rows import row_schema
 
 pytestmark = pytest.mark.slow
 
@@ -33,10 +53,16 @@ def table(*rows: tuple[int, int]) -> pa.Table:
     return pa.table({"k": pa.array(keys, pa.int64()), "v": pa.array(values, pa.int64())})
 
 
+@pytest.fixture(params=["held", "filed"])
+def evaluator(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Evaluator:
+    """One that holds all contents in the JVM, and one that holds none."""
+    small_bytes = 1 << 19 if request.param == "held" else -1
+    return Evaluator(spark, tmp_path / "queries", small_bytes=small_bytes)
+
+
 @pytest.mark.parametrize("name", QUERIES)
-def test_the_same_text_over_other_contents(name: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_the_same_text_over_other_contents(name: str, evaluator: Evaluator) -> None:
     sql, expected = QUERIES[name]
-    evaluator = Evaluator(spark, tmp_path / "queries")
     inputs = {ONE: SCHEMA, OTHER: SCHEMA}
     before = {ONE: table((1, 10), (2, 20)), OTHER: table((1, 100))}
     after = {ONE: table((1, 11), (3, 30)), OTHER: table((3, 300), (1, 5))}
@@ -45,3 +71,62 @@ def test_the_same_text_over_other_contents(name: str, spark: SparkSession, tmp_p
         found = evaluator.evaluate(sql, inputs, after, "group")
         rows = zip(*(column.to_pylist() for column in found.columns), strict=True)
         assert Counter(rows) == Counter(expected)
+
+
+def test_nothing_after_something(evaluator: Evaluator) -> None:
+    sql = "SELECT count(*), max(v) FROM u1"
+    for rows, expected in ((table((1, 10)), (1, 10)), (table((1, 10)).slice(1), (0, None))):
+        found = evaluator.evaluate(sql, {ONE: SCHEMA}, {ONE: rows}, "group")
+        assert [column.to_pylist() for column in found.columns] == [[each] for each in expected]
+
+
+def test_contents_that_grow_beyond_what_is_held(spark: SparkSession, tmp_path: Path) -> None:
+    evaluator = Evaluator(spark, tmp_path / "queries", small_bytes=1000)
+    sql = "SELECT count(*), sum(v) FROM u1"
+    for count in (10, 1000, 11, 100_000, 12):
+        rows = table(*((n, 2) for n in range(count)))
+        found = evaluator.evaluate(sql, {ONE: SCHEMA}, {ONE: rows}, "group")
+        assert [column.to_pylist() for column in found.columns] == [[count], [2 * count]]
+
+
+KINDS: dict[str, tuple[ColumnType, object]] = {
+    "b": (Bool(), True),
+    "i2": (Int(16), -3),
+    "i4": (Int(32), -(2**31)),
+    "i8": (Int(64), 2**62),
+    "f4": (Float(32), 0.5),
+    "f8": (Float(64), -1.25e300),
+    "n": (Decimal(38, 18), decimal.Decimal("12345678901234567890.123456789012345678")),
+    "t": (Text(), "a\u00e9\U0001f600"),
+    "x": (Bytes(), b"\0\xff"),
+    "d": (Date(), datetime.date(1969, 12, 31)),
+    "s": (Timestamp(zoned=False), datetime.datetime(1900, 1, 1, 1, 2, 3, 456789)),
+    "z": (Timestamp(zoned=True), datetime.datetime(2040, 1, 1, 1, 2, 3, 4, datetime.UTC)),
+    "u": (Uuid(), bytes(range(16))),
+    "j": (Json(), '{"a": 1.50}'),
+    "a": (Array(Int(32)), [1, None, 3]),
+    "aa": (Array(Text()), []),
+}
+
+
+def test_every_kind_of_column(evaluator: Evaluator) -> None:
+    schema = Schema(tuple(Column(name, kind) for name, (kind, _) in KINDS.items()))
+    given = [
+        {name: value for name, (_, value) in KINDS.items()},
+        dict.fromkeys(KINDS),
+    ]
+    rows = pa.Table.from_pylist(given, schema=row_schema(schema))
+    found = evaluator.evaluate("SELECT * FROM u1", {ONE: schema}, {ONE: rows}, "group")
+    assert found.to_pylist() == given
+
+
+def test_times_and_intervals(evaluator: Evaluator) -> None:
+    """As they are stored, not as Python has them."""
+    schema = Schema((Column("t", TimeOfDay()), Column("i", Interval())))
+    shape = row_schema(schema)
+    span = {"months": 1, "days": -2, "microseconds": 3}
+    clock = pa.array([86_399_999_999, None], pa.int64()).cast(shape.field("t").type)
+    columns = [clock, pa.array([span, None], shape.field("i").type)]
+    rows = pa.Table.from_arrays(columns, schema=shape)
+    found = evaluator.evaluate("SELECT * FROM u1", {ONE: schema}, {ONE: rows}, "group")
+    assert found.cast(shape).equals(rows)

@@ -1,8 +1,9 @@
 """SQL evaluated once, over the contents of collections at one time: the slow path of a peek.
 
-A query is planned once and run as often as it comes: its leaves read the contents from a folder
-when the job runs, so neither Catalyst nor the code generator sees it again. The folder belongs to
-one run at a time; while it is in use, the same query gets another plan with another folder.
+A query is planned once and run as often as it comes: its leaves read the contents when the job
+runs, so neither Catalyst nor the code generator sees it again. Contents that are small are held in
+the JVM (`catalyst.held`); larger ones lie in files of a folder, which a Python worker reads. The
+leaves belong to one run at a time; while they are in use, the same query gets another plan.
 
 Not every plan can be run again. One that broadcasts, shuffles or has subqueries keeps what they
 gave, and Spark would use that again, whatever the leaves read by then. Such a plan is made anew for
@@ -18,15 +19,18 @@ import shutil
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from waterclock.compute.catalyst.held import HeldRows
 from waterclock.compute.catalyst.trees import Builder
 from waterclock.compute.faults import told
 from waterclock.compute.spark import with_meaning
@@ -36,6 +40,10 @@ from waterclock.persist.rows import row_schema
 
 _KEPT = 256
 """How many plans are kept for queries that may come again."""
+_SMALL_BYTES = 1 << 19
+"""So much at most is held in the JVM: to start a Python worker costs more than to send it there."""
+_LEFT_BYTES = 1 << 16
+"""So much is left there until the next run, once for each plan that is kept."""
 
 
 @dataclass(frozen=True)
@@ -53,43 +61,78 @@ class _Contents:
                 yield reader.get_batch(number).cast(self.schema)
 
 
+class Leaf(Protocol):
+    """What stands for a collection in a plan."""
+
+    frame: DataFrame
+
+    def put(self, rows: pa.Table) -> None:
+        """Have the next run read these rows."""
+
+    def clear(self) -> None:
+        """Let go of the rows."""
+
+
+class FiledRows:
+    """A leaf whose rows lie in a file when the job runs, for a Python worker to read."""
+
+    def __init__(self, session: SparkSession, columns: StructType, file: Path) -> None:
+        self._file = file
+        contents = _Contents(file, to_arrow_schema(columns, timezone="UTC"))
+        self.frame = session.range(1).coalesce(1).mapInArrow(contents.__call__, columns)
+
+    def put(self, rows: pa.Table) -> None:
+        with (
+            pa.OSFile(str(self._file), "wb") as sink,
+            pa.ipc.new_file(sink, rows.schema) as writer,
+        ):
+            writer.write_table(rows)
+
+    def clear(self) -> None:
+        self._file.unlink(missing_ok=True)
+
+
 class Prepared:
     """A query with its plan."""
 
     def __init__(
-        self, session: SparkSession, sql: str, inputs: Mapping[GlobalId, Schema], folder: Path
+        self,
+        session: SparkSession,
+        sql: str,
+        inputs: Mapping[GlobalId, Schema],
+        folder: Path | None,
     ) -> None:
+        """With a `folder`, which must be new, it is for large contents."""
         self._session = session
         self._folder = folder
-        folder.mkdir(parents=True)
+        if folder is not None:
+            folder.mkdir(parents=True)
+        self._leaves: dict[GlobalId, Leaf] = {}
         for collection, schema in inputs.items():
             leaf = self._leaf(collection, from_arrow_schema(row_schema(schema)))
-            leaf.createOrReplaceTempView(str(collection))
+            leaf.frame.createOrReplaceTempView(str(collection))
+            self._leaves[collection] = leaf
         self._frame = session.sql(sql)
         self.columns: pa.Schema = to_arrow_schema(self._frame.schema, timezone="UTC")
 
-    def _leaf(self, collection: GlobalId, columns: StructType) -> DataFrame:
-        schema = to_arrow_schema(columns, timezone="UTC")
-        contents = _Contents(self._file(collection), schema)
-        return self._session.range(1).coalesce(1).mapInArrow(contents.__call__, columns)
-
-    def _file(self, collection: GlobalId) -> Path:
-        return self._folder / f"{collection}.arrow"
+    def _leaf(self, collection: GlobalId, columns: StructType) -> Leaf:
+        if self._folder is None:
+            return HeldRows(self._session, columns)
+        return FiledRows(self._session, columns, self._folder / f"{collection}.arrow")
 
     def run(self, contents: Mapping[GlobalId, pa.Table], group: str) -> pa.Table:
         """The result over these contents. The job can be cancelled by its group."""
         for collection, rows in contents.items():
-            with (
-                pa.OSFile(str(self._file(collection)), "wb") as sink,
-                pa.ipc.new_file(sink, rows.schema) as writer,
-            ):
-                writer.write_table(rows)
+            self._leaves[collection].put(rows)
         context = self._session.sparkContext
         context.setJobGroup(group, "query", interruptOnCancel=True)
         try:
             return self._executable().toArrow()
         finally:
             context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+            if _size(contents) > _LEFT_BYTES:
+                for leaf in self._leaves.values():
+                    leaf.clear()
 
     def _executable(self) -> DataFrame:
         """The query with a plan that keeps nothing of an earlier run, and is not kept if it would
@@ -108,41 +151,64 @@ class Prepared:
         return not any(kept in plan for kept in ("Exchange", "Subquery", "subquery"))
 
     def close(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """What a plan is made for."""
+
+    sql: str
+    inputs: tuple[tuple[GlobalId, Schema], ...]
+    is_large: bool
+
+    @staticmethod
+    def of(sql: str, inputs: Mapping[GlobalId, Schema], *, is_large: bool) -> _Query:
+        return _Query(sql, tuple(sorted(inputs.items(), key=lambda each: each[0])), is_large)
 
 
 class Evaluator:
     """Plans queries, keeps the plans, and runs them. Safe for use by many threads."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
+    def __init__(
+        self, spark: SparkSession, folder: Path, *, small_bytes: int = _SMALL_BYTES
+    ) -> None:
         """`folder` is a scratch folder that all executors can read."""
         self._spark = spark
         self._session = with_meaning(spark.newSession())
         self._folder = folder
+        self._small_bytes = small_bytes
         shutil.rmtree(folder, ignore_errors=True)
         self._lock = threading.Lock()
         self._planning = threading.Lock()
         self._count = 0
-        self._idle: OrderedDict[tuple[object, ...], list[Prepared]] = OrderedDict()
+        self._idle: OrderedDict[_Query, list[Prepared]] = OrderedDict()
 
-    def prepare(self, sql: str, inputs: Mapping[GlobalId, Schema]) -> Prepared:
-        """A plan for the query that nobody else has; to be given back with `release`."""
-        key = _key(sql, inputs)
+    @contextmanager
+    def _lent(self, query: _Query) -> Iterator[Prepared]:
+        """A plan for the query, which nobody else has meanwhile, and which is kept after that."""
+        prepared = self._prepared(query)
+        try:
+            yield prepared
+        finally:
+            self._keep(query, prepared)
+
+    def _prepared(self, query: _Query) -> Prepared:
         with self._lock:
-            idle = self._idle.get(key)
+            idle = self._idle.get(query)
             if idle:
-                self._idle.move_to_end(key)
+                self._idle.move_to_end(query)
                 return idle.pop()
             self._count += 1
-            folder = self._folder / str(self._count)
+            folder = self._folder / str(self._count) if query.is_large else None
         with told(), self._planning:  # names of collections are the session's
-            return Prepared(self._session, sql, inputs, folder)
+            return Prepared(self._session, query.sql, dict(query.inputs), folder)
 
-    def release(self, sql: str, inputs: Mapping[GlobalId, Schema], prepared: Prepared) -> None:
-        """Keep the plan for the next time."""
+    def _keep(self, query: _Query, prepared: Prepared) -> None:
         gone: list[Prepared] = []
         with self._lock:
-            self._idle.setdefault(_key(sql, inputs), []).append(prepared)
+            self._idle.setdefault(query, []).append(prepared)
             while len(self._idle) > _KEPT:
                 gone += self._idle.popitem(last=False)[1]
         for each in gone:
@@ -156,23 +222,20 @@ class Evaluator:
         group: str,
     ) -> pa.Table:
         """The result of the query over the contents given; `EngineFault` if it has none."""
-        prepared = self.prepare(sql, inputs)
-        try:
-            with told():
-                return prepared.run(contents, group)
-        finally:
-            self.release(sql, inputs, prepared)
+        is_large = _size(contents) > self._small_bytes
+        with self._lent(_Query.of(sql, inputs, is_large=is_large)) as prepared, told():
+            return prepared.run(contents, group)
 
     def columns(self, sql: str, inputs: Mapping[GlobalId, Schema]) -> pa.Schema:
         """The columns that the query has; `EngineFault` if it means nothing to the engine."""
-        prepared = self.prepare(sql, inputs)
-        self.release(sql, inputs, prepared)
-        return prepared.columns
+        with self._lent(_Query.of(sql, inputs, is_large=False)) as prepared:
+            return prepared.columns
 
     def cancel(self, group: str) -> None:
         """Stop the jobs of a group."""
         self._spark.sparkContext.cancelJobGroup(group)
 
 
-def _key(sql: str, inputs: Mapping[GlobalId, Schema]) -> tuple[object, ...]:
-    return (sql, tuple(sorted(inputs.items(), key=lambda each: each[0])))
+def _size(contents: Mapping[GlobalId, pa.Table]) -> int:
+    """The bytes of all contents."""
+    return sum(rows.nbytes for rows in contents.values())

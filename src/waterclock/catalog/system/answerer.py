@@ -13,6 +13,7 @@ import datetime
 import logging
 import re
 import threading
+import zoneinfo
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -333,8 +334,22 @@ def _session_value(name: str, context: Context) -> Any:
             moment = session.now if name == "now" else session.started
             moment = moment or datetime.datetime.now(datetime.UTC)
             return moment.astimezone(datetime.UTC).replace(tzinfo=None)
+        case "local_now":
+            moment = session.now or datetime.datetime.now(datetime.UTC)
+            return moment.astimezone(_zone(session)).replace(tzinfo=None)
         case _:
             raise AssertionError(f"no session value is called {name}")
+
+
+def _zone(session: SessionFacts) -> datetime.tzinfo:
+    """The zone in which the session tells times."""
+    name = session.settings.get("timezone", "UTC")
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise FeatureNotSupported(
+            f'the local time in the zone "{name}" is not supported in catalog queries'
+        ) from None
 
 
 def _current_schema(snapshot: Snapshot, session: SessionFacts) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from waterclock.sql.binding.errors import GroupingFault, WindowFault
 from waterclock.sql.binding.scope import Scope
+from waterclock.sql.binding.typed import Typed
 from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.query import tree
 
@@ -26,6 +27,8 @@ class Place:
     """Whether it decides alone, with others joined by AND, which rows are kept."""
     is_grouped: bool = False
     """Whether the query has GROUP BY, and this is evaluated for each group."""
+    representatives: Mapping[str, Typed] = field(default_factory=dict)
+    """What a group shows of keys that are equal without being the same, by the SQL of the key."""
 
     def check_aggregate(self, at: int) -> None:
         if self.inside == "aggregate":
@@ -47,7 +50,9 @@ class Place:
 
     def within(self, kind: str) -> Place:
         """The place of an argument of an aggregate or a window function."""
-        return replace(self, inside=kind, is_grouped=self.is_grouped and kind != "aggregate")
+        if kind == "aggregate":
+            return replace(self, inside=kind, is_grouped=False, representatives={})
+        return replace(self, inside=kind)
 
     def of(self, clause: str) -> Place:
         """Another clause of the same query, in which neither kind of function may stand."""

@@ -110,6 +110,8 @@ class Expressions:
         if place.is_conjunct and not _keeps_conjuncts(node):
             place = replace(place, is_conjunct=False)
         found = self._handlers[type(node)](node, place)
+        if found.sql in place.representatives:
+            return place.representatives[found.sql].at_position(found.at)
         if not found.parts or found.role is not Role.PLAIN:
             return found
         # A mistake is shown where the whole expression begins.
@@ -168,6 +170,8 @@ class Expressions:
     def _grouping(self, node: tree.Grouping, place: Place) -> Typed:
         if not place.allows_aggregates:
             place.check_aggregate(node.at)
+        if place.representatives:
+            raise FeatureNotSupported.of("GROUPING beside a key of type jsonb", node.at)
         keys = [self.value(each, place.within("aggregate")) for each in node.arguments]
         # Spark's function takes one; PostgreSQL's makes one number of several bits.
         bits = [

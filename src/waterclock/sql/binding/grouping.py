@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, assert_never
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.errors import GroupingFault, InvalidColumnReference
 from waterclock.sql.binding.ordering import check_groupable, group_key_sql
+from waterclock.sql.binding.predicates import key_sql
+from waterclock.sql.binding.representatives import has_twins, representatives
 from waterclock.sql.binding.typed import Role, Typed
 from waterclock.sql.dialect.types import name_of
 from waterclock.sql.errors import FeatureNotSupported
@@ -34,6 +36,11 @@ class Groups:
     sql: str | None
     has_sets: bool
 
+    @property
+    def representatives(self) -> dict[str, Typed]:
+        """What is shown of keys that are equal without being the same."""
+        return {} if self.has_sets else representatives(self.keys)
+
 
 class Grouping:
     """Binds GROUP BY."""
@@ -51,7 +58,7 @@ class Grouping:
         for key in keys:
             check_groupable(key)
         if not has_sets:
-            plain = ", ".join(_key(key) for key in keys)
+            plain = ", ".join(key_sql(key) if has_twins(key) else _key(key) for key in keys)
             return Groups(tuple(keys), plain or None, False)
         sets = self._combined(elements)
         return Groups(tuple(keys), sets, True)

@@ -18,6 +18,7 @@ from waterclock.sql.binding.errors import (
 )
 from waterclock.sql.binding.expressions import Expressions
 from waterclock.sql.binding.ordering import check_groupable, check_sortable, grouped_sql
+from waterclock.sql.binding.representatives import combined, has_twins
 from waterclock.sql.binding.scope import Scope
 from waterclock.sql.binding.selects import Selects, output_named, output_position
 from waterclock.sql.binding.statement import Statement
@@ -163,10 +164,7 @@ class Queries:
             first = next((output.value.at for output in right.outputs), operation.right.at)
             raise SyntaxFault(f"each {word} query must have the same number of columns", first)
         left, right = self._matched(left, right, word)
-        if not operation.is_all or operation.operator is not tree.SetOperator.UNION:
-            left, right = _distinguished(left), _distinguished(right)
-        sign = f"{word} ALL" if operation.is_all else word
-        source = f"(({left.sql(ordered=False)}) {sign} ({right.sql(ordered=False)}))"
+        source = _combined(left, right, operation)
         alias = self.statement.alias()
         outputs = [
             Output(
@@ -266,10 +264,28 @@ class Queries:
         return min(count, _MOST_ROWS)
 
 
+def _combined(left: Block, right: Block, operation: tree.SetOperation) -> str:
+    """The rows of a set operation."""
+    is_union = operation.operator is tree.SetOperator.UNION
+    if not operation.is_all or not is_union:
+        left, right = _distinguished(left), _distinguished(right)
+        if not operation.is_all and any(has_twins(output.value) for output in left.outputs):
+            return combined(left, right, operation.operator)
+        left, right = _checked(left), _checked(right)
+    word = operation.operator.value
+    sign = f"{word} ALL" if operation.is_all else word
+    return f"(({left.sql(ordered=False)}) {sign} ({right.sql(ordered=False)}))"
+
+
 def _distinguished(block: Block) -> Block:
     """A side of a set operation that compares rows."""
     for output in block.outputs:
         check_groupable(output.value)
+    return block
+
+
+def _checked(block: Block) -> Block:
+    """A side whose rows can be compared as they are; else it is an error when they are met."""
     return block.with_values([replace(o.value, sql=grouped_sql(o.value)) for o in block.outputs])
 
 

@@ -18,7 +18,8 @@ from waterclock.sql.binding.grouping import (
     has_aggregate,
 )
 from waterclock.sql.binding.naming import output_name
-from waterclock.sql.binding.ordering import check_groupable, check_sortable, grouped_sql
+from waterclock.sql.binding.ordering import check_groupable, check_sortable
+from waterclock.sql.binding.representatives import distinct, has_twins
 from waterclock.sql.binding.scope import Scope
 from waterclock.sql.binding.sources import Sources
 from waterclock.sql.binding.typed import Role, Typed
@@ -68,6 +69,10 @@ class Selects:
         if select.group_by is not None:
             keys = replace(plain.of("GROUP BY"), is_grouped=False)
             groups = self._grouping.bind(select, outputs, keys)
+            if groups.representatives:
+                plain = replace(plain, representatives=groups.representatives)
+                shown = replace(shown, representatives=groups.representatives)
+                outputs = self._outputs(items, shown)
         having = None
         if select.having is not None:
             place = replace(plain, clause="HAVING", allows_aggregates=True)
@@ -86,7 +91,11 @@ class Selects:
                 outputs = [replace(o, value=replace(o.value, nullable=True)) for o in outputs]
         clauses = _Clauses(source, where, groups, having)
         is_distinct = select.distinct_on == ()
-        block = Block(tuple(outputs), _writer(clauses, is_distinct), tuple(order), distinct_on)
+        chooses = is_distinct and any(map(has_twins, (output.value for output in outputs)))
+        writer = _writer(clauses, is_distinct and not chooses)
+        block = Block(tuple(outputs), writer, tuple(order), distinct_on)
+        if chooses:
+            return distinct(block, self._queries.statement.alias())
         return replace(block, simple=self._simple(select, block, clauses, scope))
 
     # The select list
@@ -100,7 +109,8 @@ class Selects:
                         "SELECT * with no tables specified is not valid", item.expression.at
                     )
                 found = place.scope.starred(item.expression.parts, item.expression.at)
-                outputs += [Output(_column_name(each), each) for each in found]
+                kept = place.representatives
+                outputs += [Output(_column_name(c), kept.get(c.sql, c)) for c in found]
                 continue
             value = self._expressions.bind(item.expression, place)
             if value.role is Role.ROW:
@@ -180,7 +190,7 @@ class Selects:
             for number, output in enumerate(outputs):
                 value = self._expressions.coercion.settled(output.value)
                 check_groupable(value)
-                outputs[number] = replace(output, value=replace(value, sql=grouped_sql(value)))
+                outputs[number] = replace(output, value=value)
             return None
         keys = []
         for node in select.distinct_on:

@@ -20,7 +20,7 @@ from waterclock.model.pg_types import (
     format_type,
     type_info,
 )
-from waterclock.sql.dialect import datetimes
+from waterclock.sql.dialect import datetimes, json_reading
 from waterclock.sql.dialect.faults import invalid_input, raised
 from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.texts import text_of
@@ -70,7 +70,7 @@ def cast_sql(
         return Conversion(text_of(value, source, zone), target)
     if want == "numeric" or want == "uint8":
         return _to_numeric(value, source, target)
-    if have in TEXTS:
+    if have in TEXTS or (have == "json" and want == "jsonb"):
         return Conversion(_from_text(value, target, zone), target)
     sql = _converted(value, have, want, target, zone)
     return Conversion(sql, target)
@@ -265,6 +265,10 @@ def _from_text(value: str, target: PgType, zone: str) -> str:
             return _checked(value, condition, made, target)
         case "bytea":
             return _bytes_from_text(value)
+        case "jsonb":
+            return json_reading.normal(value)
+        case "json":
+            return json_reading.checked(value)
     raise NoConversion
 
 

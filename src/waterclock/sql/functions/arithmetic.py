@@ -23,6 +23,7 @@ from waterclock.sql.dialect import numerics
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.literals import decimal_literal
 from waterclock.sql.dialect.types import MOST_DIGITS, bounded, digits, spark_type
+from waterclock.sql.functions.exponentials import known_power, known_sql, known_type
 from waterclock.sql.functions.registry import (
     Argument,
     Function,
@@ -160,6 +161,8 @@ def _exponent(exponent: Argument) -> int:
 
 def power_type(arguments: tuple[Argument, ...]) -> PgType:
     base, exponent = arguments
+    if known_power(arguments) is not None:
+        return known_type(known_power)(arguments)
     _exponent(exponent)
     return bounded(MOST_DIGITS, max(numerics.QUOTIENT_SCALE, digits(base.type)[1]))
 
@@ -167,6 +170,8 @@ def power_type(arguments: tuple[Argument, ...]) -> PgType:
 def numeric_power(use: Use) -> str:
     """The base times itself, each time with all its digits, and rounded at the end."""
     base, exponent = use.arguments
+    if known_power(use.arguments) is not None:
+        return known_sql(known_power)(use)
     times, scale = _exponent(exponent), digits(base.type)[1]
     kind = spark_type(use.result)
     if times * scale > MOST_DIGITS:
@@ -179,7 +184,7 @@ def numeric_power(use: Use) -> str:
     return f"ELEMENT_AT(TRANSFORM(ARRAY({base.sql}), v -> CAST({product} AS {kind})), 1)"
 
 
-POWER_DOC = f"A power, of a constant exponent from 0 to {_MOST_POWER}."
+POWER_DOC = f"A power, of constants or of a constant exponent from 0 to {_MOST_POWER}."
 _FOR_POWERS = "2201F"
 POWER = (
     "(CASE WHEN {0} = 0 AND {1} < 0 THEN "

@@ -26,6 +26,7 @@ from waterclock.sql.functions.arithmetic import (
     power_type,
     scaled_float,
 )
+from waterclock.sql.functions.exponentials import LOGARITHMS
 from waterclock.sql.functions.number_formats import number_format
 from waterclock.sql.functions.number_reading import number_reading, read_type
 from waterclock.sql.functions.registry import (
@@ -107,14 +108,6 @@ def _root(use: Use) -> str:
     wrong = raised("2201F", "cannot take square root of a negative number")
     root = numerics.square_root_sql(value, use.result)
     return f"(CASE WHEN {value} < 0 THEN {wrong} ELSE {root} END)"
-
-
-def _refused(what: str) -> SqlRule:
-    def written(use: Use) -> str:
-        del use
-        raise Refused(what, "Cast the number to double precision.")
-
-    return written
 
 
 def _positive(name: str) -> str:
@@ -238,13 +231,9 @@ FUNCTIONS: tuple[Function, ...] = (
     scalar("sqrt", (FLOAT8,), FLOAT8, SQUARE_ROOT, "The square root."),
     scalar("sqrt", (NUMERIC,), _root_type, _root, "The square root, with 16 digits."),
     scalar("ln", (FLOAT8,), FLOAT8, _positive("LN"), "The natural logarithm."),
-    scalar("ln", (NUMERIC,), NUMERIC, _refused("ln() of a numeric"), "Not supported."),
-    scalar("exp", (NUMERIC,), NUMERIC, _refused("exp() of a numeric"), "Not supported."),
-    scalar("log", (NUMERIC, NUMERIC), NUMERIC, _refused("log() of numerics"), "Not supported."),
+    *LOGARITHMS,
     scalar("log", (FLOAT8,), FLOAT8, _positive("LOG10"), "The logarithm to base 10."),
-    scalar("log", (NUMERIC,), NUMERIC, _refused("log() of a numeric"), "Not supported."),
     scalar("log10", (FLOAT8,), FLOAT8, _positive("LOG10"), "The logarithm to base 10."),
-    scalar("log10", (NUMERIC,), NUMERIC, _refused("log10() of a numeric"), "Not supported."),
     *(
         entry
         for name in ("power", "pow")

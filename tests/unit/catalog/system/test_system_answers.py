@@ -1,5 +1,6 @@
 """What the answerer tells: rows, types, parameters, settings."""
 
+import datetime
 import threading
 import time
 from dataclasses import replace
@@ -274,3 +275,17 @@ def test_the_words_of_duckdb_are_not_shown(
     assert caught.value.sqlstate != "XX000"
     if kind is not UndefinedFunction:
         assert isinstance(caught.value, kind)
+
+
+def test_local_times_are_those_of_the_zone(world: World) -> None:
+    now = datetime.datetime(2026, 7, 1, 2, 30, tzinfo=datetime.UTC)
+    sql = "select current_date, localtimestamp from pg_class limit 1"
+    for zone, local in {
+        "America/New_York": datetime.datetime(2026, 6, 30, 22, 30),
+        "Asia/Kolkata": datetime.datetime(2026, 7, 1, 8, 0),
+        "UTC": datetime.datetime(2026, 7, 1, 2, 30),
+    }.items():
+        found = world.rows(sql, now=now, settings={"timezone": zone})
+        assert found == [(local.date(), local)]
+    with pytest.raises(FeatureNotSupported, match="local time in the zone"):
+        world.rows(sql, now=now, settings={"timezone": "<+05>-05"})

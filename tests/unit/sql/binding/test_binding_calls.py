@@ -8,6 +8,7 @@ import pytest
 
 from waterclock.errors import WaterclockError
 from waterclock.sql.dialect.numerics import known_quotient
+from waterclock.sql.errors import FeatureNotSupported
 from waterclock.testing.relations import KnownRelations, bound
 
 RELATIONS = KnownRelations(
@@ -138,16 +139,45 @@ def test_a_quotient_of_constants_with_too_many_digits_is_an_error() -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "SELECT j FROM t GROUP BY j",
         "SELECT j, count(*) FROM t GROUP BY ROLLUP (j)",
-        "SELECT DISTINCT j FROM t",
-        "SELECT j FROM t UNION SELECT j FROM t",
         "SELECT j FROM t EXCEPT ALL SELECT j FROM t",
         "SELECT array_agg(DISTINCT j) FROM t",
     ],
 )
 def test_grouping_by_jsonb_is_checked(query: str) -> None:
     assert "zeros at its end is not supported" in sql_of(query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT j FROM t GROUP BY j",
+        "SELECT j ->> 'a', count(*) FROM t GROUP BY 1, j",
+        "SELECT sum((j ->> 'a')::int), j FROM t GROUP BY j HAVING j IS NOT NULL",
+        "SELECT DISTINCT j FROM t",
+        "SELECT DISTINCT j, id FROM t ORDER BY id",
+        "SELECT j FROM t UNION SELECT j FROM t",
+        "SELECT j FROM t INTERSECT SELECT j FROM t",
+        "SELECT j FROM t EXCEPT SELECT j FROM t",
+    ],
+)
+def test_a_group_of_jsonb_shows_the_least_of_its_values(query: str) -> None:
+    sql = sql_of(query)
+    assert "MIN(" in sql
+    assert "zeros at its end" not in sql
+
+
+def test_several_columns_are_those_of_one_row() -> None:
+    assert sql_of("SELECT DISTINCT j, j -> 'a' FROM t").count("MIN(NAMED_STRUCT(") == 2
+
+
+def test_an_argument_of_an_aggregate_is_not_replaced() -> None:
+    assert "COUNT(t1.c3)" in sql_of("SELECT count(j), j FROM t GROUP BY j")
+
+
+def test_grouping_of_jsonb_is_refused() -> None:
+    with pytest.raises(FeatureNotSupported, match="GROUPING beside a key of type jsonb"):
+        sql_of("SELECT GROUPING(j) FROM t GROUP BY j")
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ class Expressions:
             exp.Interval: self._interval,
             exp.CurrentDate: self._current_date,
             exp.CurrentTimestamp: lambda _n, _s: self._session("now", TIMESTAMPTZ),
-            exp.Localtimestamp: lambda _n, _s: self._session("now", TIMESTAMP),
+            exp.Localtimestamp: lambda _n, _s: self._session("local_now", TIMESTAMP),
             exp.Trim: self._trim,
             exp.Substring: self._substring,
             exp.StrPosition: self._position,
@@ -192,7 +192,7 @@ class Expressions:
         return self.coercion.implicit(unknown, PgType(INTERVAL), node)
 
     def _current_date(self, _node: exp.Expr, _scope: Scope) -> Typed:
-        return typed(f"CAST({self._session('now', TIMESTAMP).sql} AS DATE)", DATE)
+        return typed(f"CAST({self._session('local_now', TIMESTAMP).sql} AS DATE)", DATE)
 
     def _collate(self, node: exp.Collate, scope: Scope) -> Typed:
         name = folded(node.expression)

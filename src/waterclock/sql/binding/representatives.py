@@ -1,0 +1,97 @@
+"""Values that are equal without being the same: `jsonb`, in which 1.0 and 1 are equal.
+
+Rows are grouped by a form of the value in which equal ones are the same. What a group shows is one
+of the values that it was made from: of those PostgreSQL shows the first that it meets, here it is
+the one whose text comes first, so that it depends on the data alone. Of several columns it is the
+values of one row.
+
+GROUPING SETS, INTERSECT ALL, EXCEPT ALL and DISTINCT inside an aggregate do not choose: there a
+number with zeros at its end is an error when it is met (`ordering.grouped_sql`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from waterclock.sql.binding.blocks import Block, Output
+from waterclock.sql.binding.predicates import key_sql
+from waterclock.sql.binding.typed import Role, Typed
+from waterclock.sql.dialect.types import name_of
+from waterclock.sql.query import tree
+
+_HAVING = {
+    tree.SetOperator.UNION: "",
+    tree.SetOperator.INTERSECT: " HAVING MIN(x.s) = 0 AND MAX(x.s) = 1",
+    tree.SetOperator.EXCEPT: " HAVING MAX(x.s) = 0",
+}
+
+
+def has_twins(value: Typed) -> bool:
+    """Whether values of the type can be equal and look different."""
+    return name_of(value.type) in ("jsonb", "_jsonb")
+
+
+def representatives(keys: Sequence[Typed]) -> dict[str, Typed]:
+    """What stands for each such key where it is shown, by the SQL of the key."""
+    shown = zip(keys, _chosen(keys), strict=True)
+    return {
+        key.sql: replace(key, sql=sql, parts=(key,), role=Role.AGGREGATE)
+        for key, sql in shown
+        if has_twins(key)
+    }
+
+
+def distinct(block: Block, alias: str) -> Block:
+    """A block without rows that are equal, made of one that may have them."""
+    columns = _columns(block, "x")
+    source = (
+        f"(SELECT {', '.join(_chosen(columns))} FROM ({block.sql(ordered=False)})"
+        f" AS x({_names(block)}) GROUP BY {', '.join(map(key_sql, columns))})"
+    )
+    outputs = tuple(
+        Output(output.name, replace(output.value, sql=f"{alias}.c{n + 1}", parts=(output.value,)))
+        for n, output in enumerate(block.outputs)
+    )
+    names = _names(block)
+    return replace(
+        block,
+        outputs=outputs,
+        write=lambda shown: f"SELECT {', '.join(shown)} FROM {source} AS {alias}({names})",
+        simple=None,
+    )
+
+
+def combined(left: Block, right: Block, operator: tree.SetOperator) -> str:
+    """The rows of a set operation without ALL, each of them once."""
+    columns, names = _columns(left, "x"), _names(left)
+    sides = " UNION ALL ".join(
+        f"SELECT {side} AS s, y.* FROM ({block.sql(ordered=False)}) AS y({names})"
+        for side, block in enumerate((left, right))
+    )
+    keys = ", ".join(map(key_sql, columns))
+    chosen = ", ".join(_chosen(columns))
+    return f"(SELECT {chosen} FROM ({sides}) AS x(s, {names}) GROUP BY {keys}{_HAVING[operator]})"
+
+
+def _chosen(keys: Sequence[Typed]) -> list[str]:
+    """The keys of a group as it shows them."""
+    twins = [key for key in keys if has_twins(key)]
+    if len(twins) == 1:
+        return [f"MIN({key.sql})" if has_twins(key) else key.sql for key in keys]
+    fields = ", ".join(f"'v{n}', {key.sql}" for n, key in enumerate(twins))
+    numbers = {key.sql: n for n, key in enumerate(twins)}
+    return [
+        f"MIN(NAMED_STRUCT({fields})).v{numbers[key.sql]}" if has_twins(key) else key.sql
+        for key in keys
+    ]
+
+
+def _columns(block: Block, alias: str) -> list[Typed]:
+    return [
+        replace(output.value, sql=f"{alias}.c{n + 1}") for n, output in enumerate(block.outputs)
+    ]
+
+
+def _names(block: Block) -> str:
+    return ", ".join(f"c{n + 1}" for n in range(len(block.outputs)))
