@@ -42,9 +42,11 @@ test: setup-test ## set everything up, then all checks, all tests and the exampl
 	@echo "test: examples of the docs"
 	@$(PYTEST) --doctest-glob='*.md' docs README.md
 
+# A quarter of the examples of each property; and three processes, since many of these tests wait.
 fast: ## the tests without Java and servers, in under two minutes
 	$(SETUP) check
-	@$(PYTEST) --numprocesses=2 -m "not service and not slow" --durations=8 tests
+	@WATERCLOCK_EXAMPLES=$${WATERCLOCK_EXAMPLES:-25} \
+		$(PYTEST) --numprocesses=3 -m "not service and not slow" --durations=8 tests
 
 setup: ## what `make run` needs: .venv, packages, Java
 	$(SETUP) run

@@ -12,12 +12,15 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 _NAMES = "[organisation]__[artifact]__[revision].[ext]"
 _SECONDS = 900
+_AT_ONCE = 20
+"""How many artifacts one Ivy fetches, which does so one by one; the others are left to others."""
 
 
 class FetchFailed(Exception):
@@ -57,7 +60,8 @@ def fetch(java: Path, ivy: Path, artifacts: Sequence[Artifact], folder: Path) ->
     """Put just these artifacts into the folder, which must not exist. Raises `FetchFailed`."""
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         made = Path(scratch) / "jars"
-        _run_ivy(java, ivy, artifacts, made, transitive=False)
+        made.mkdir()
+        _fetch_side_by_side(java, ivy, artifacts, made)
         for artifact in artifacts:
             path = made / artifact.file_name
             if not path.is_file():
@@ -65,6 +69,23 @@ def fetch(java: Path, ivy: Path, artifacts: Sequence[Artifact], folder: Path) ->
             if digest(path) != artifact.sha256:
                 raise FetchFailed(f"{artifact.coordinates} is not what was locked")
         made.rename(folder)
+
+
+def _fetch_side_by_side(java: Path, ivy: Path, artifacts: Sequence[Artifact], made: Path) -> None:
+    """Into the folder, by as many runs of Ivy as it takes, each with a cache of its own."""
+
+    def fetch_some(number: int, some: Sequence[Artifact]) -> None:
+        part = made.parent / str(number) / "jars"
+        part.parent.mkdir()
+        _run_ivy(java, ivy, some, part, transitive=False)
+        for path in part.glob("*.jar"):
+            path.rename(made / path.name)
+
+    runs = -(-len(artifacts) // _AT_ONCE)
+    with ThreadPoolExecutor(max(runs, 1)) as threads:
+        parts = [threads.submit(fetch_some, n, artifacts[n::runs]) for n in range(runs)]
+    for part in parts:
+        part.result()
 
 
 def resolve(java: Path, ivy: Path, artifacts: Sequence[Artifact]) -> list[Artifact]:

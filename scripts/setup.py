@@ -6,7 +6,8 @@
 
 Runs on a bare Python 3.11 and uses its standard library only. Every step first looks whether it has
 been done, so a second run does nothing and takes about a second. Each step says in one line what it
-found or did; a failure says what went wrong and what to do about it.
+found or did; a failure says what went wrong and what to do about it. Steps that do not need each
+other run side by side: most of them wait for the network.
 
 Nothing is installed that is not in a lock file with its hash, except by the system's own package
 manager, and that is asked only when running as root.
@@ -21,7 +22,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,6 +48,10 @@ IVY_PROBE = (
     "print(next((pathlib.Path(pyspark.__file__).parent / 'jars').glob('ivy-*.jar')))"
 )
 
+SERVER_IMPORTS = (
+    "import waterclock.server.wiring, waterclock.compute.engine, waterclock.compute.spark"
+)
+
 # Settings of pip that would change what is installed or where. Its index, proxy and so on stay.
 MISLEADING_PIP_SETTINGS = frozenset(
     f"PIP_{name}"
@@ -62,18 +68,32 @@ def main(arguments: Sequence[str]) -> None:
     if purpose not in ("check", "run", "test"):
         fail("usage: setup.py check | run | test")
     make_environment()
-    install_packages("run" if purpose == "run" else "test")
-    install_project()
-    compile_project()
-    if purpose in ("run", "test"):
-        provide_java()
-        keep_classes()
-    if purpose == "test":
-        provide_postgres()
-        provide_kafka()
-        provide_jars("jdbc", "the JDBC driver of PostgreSQL")
-        provide_jars("debezium", "Kafka Connect with Debezium (two minutes)")
-        provide_dbt()
+    with side_by_side() as beside:
+        if purpose == "test":
+            beside(provide_dbt)
+        install_packages("run" if purpose == "run" else "test")
+        install_project()
+        beside(compile_modules)
+        if purpose in ("run", "test"):
+            provide_java()
+            beside(keep_classes)
+        if purpose == "test":
+            provide_postgres()
+            beside(provide_jars, "kafka", "the jars of Kafka")
+            beside(provide_jars, "jdbc", "the JDBC driver of PostgreSQL")
+            beside(provide_jars, "debezium", "Kafka Connect with Debezium (a minute)")
+
+
+@contextmanager
+def side_by_side() -> Iterator[Callable[..., None]]:
+    """Steps that are begun and go on while the next ones run. All have ended when it is left; the
+    first that failed ends the set-up.
+    """
+    begun: list[Future[None]] = []
+    with ThreadPoolExecutor() as threads:
+        yield lambda work, *arguments: begun.append(threads.submit(work, *arguments))
+    for each in begun:
+        each.result()
 
 
 # --- the virtual environment and its packages
@@ -133,7 +153,8 @@ def install_lock(name: str, what: str) -> None:
     if stamp_is_current(name, fingerprint):
         return
     with step(what):
-        pip_install("--require-hashes", "-r", str(lock_path(name)))
+        # A lock is complete, so nothing is to be resolved. What is imported is compiled then.
+        pip_install("--no-deps", "--no-compile", "--require-hashes", "-r", str(lock_path(name)))
     write_stamp(name, fingerprint)
 
 
@@ -147,9 +168,16 @@ def install_project() -> None:
     write_stamp("project", fingerprint)
 
 
-def compile_project() -> None:
-    """Keep the modules compiled, as pip does with packages: a server starts seconds sooner."""
+def compile_modules() -> None:
+    """Keep our modules compiled, and of the packages what a server imports: its first start is
+    seconds sooner. The other thousands are compiled when somebody imports them.
+    """
     answer([str(PYTHON), "-m", "compileall", "-q", str(ROOT / "src")])
+    installed = lock_fingerprint("run")
+    if not stamp_is_current("compiled", installed):
+        settings = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        succeeds([str(PYTHON), "-c", SERVER_IMPORTS], environment=settings)
+        write_stamp("compiled", installed)
 
 
 def pip_install(*arguments: str, python: Path = PYTHON, isolated: bool = False) -> None:
@@ -235,12 +263,7 @@ def find_postgres() -> str | None:
     return f"PostgreSQL {version[0]}: {folder}"
 
 
-# --- Kafka, for the tests
-
-
-def provide_kafka() -> None:
-    """The jars of a broker, as locked."""
-    provide_jars("kafka", "the jars of Kafka (a minute)")
+# --- jars of Kafka and of others, for the tests
 
 
 def provide_jars(name: str, what: str) -> None:
@@ -282,7 +305,7 @@ def provide_dbt() -> None:
     with step("dbt, in an environment of its own (a minute)"):
         shutil.rmtree(folder, ignore_errors=True)
         run([str(PYTHON), "-m", "venv", str(folder)], remedy="Is the disk full or read-only?")
-        locked = ("--no-deps", "--require-hashes", "-r", str(lock_path("dbt")))
+        locked = ("--no-deps", "--no-compile", "--require-hashes", "-r", str(lock_path("dbt")))
         pip_install(*locked, python=folder / "bin" / "python", isolated=True)
     write_stamp("dbt", fingerprint)
 
@@ -385,7 +408,7 @@ def step(what: str) -> Iterator[None]:
     say(f"installing {what}")
     began = time.monotonic()
     yield
-    say(f"  done in {time.monotonic() - began:.0f} s")
+    say(f"  installed in {time.monotonic() - began:.0f} s: {what.partition(' (')[0]}")
 
 
 def say(line: str) -> None:

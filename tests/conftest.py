@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
+from waterclock.testing.examples import examples
 from waterclock.testing.semantics_report import REPORT_PATH, SemanticsReport
 
 pytest_plugins = ["pytester"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    settings.register_profile("waterclock", examples(100))
+    settings.load_profile("waterclock")
     if not config.option.collectonly:
         config.pluginmanager.register(SemanticsReport(config.rootpath / REPORT_PATH))
 

@@ -8,10 +8,15 @@ from pyspark.sql import SparkSession
 
 pytest.register_assert_rewrite("waterclock.testing.conformance")
 
-from waterclock.compute.spark import open_session  # noqa: E402
-from waterclock.server.java import find_java  # noqa: E402
+from waterclock.testing.brief_spark import BRIEFLY, brief_session  # noqa: E402
 from waterclock.testing.kafka import KafkaBroker  # noqa: E402
 from waterclock.testing.services import PostgresServer, S3Server  # noqa: E402
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _servers_compile_little() -> None:
+    """Servers that tests start have the JVM of a test run too, unless they are told otherwise."""
+    os.environ.setdefault("WATERCLOCK_SPARK", f"spark.driver.extraJavaOptions={BRIEFLY}")
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +48,6 @@ def s3_server() -> Iterator[S3Server]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The one Spark session of the run."""
-    os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
-    session = open_session("local[2]", {"spark.driver.memory": "3g"})
+    session = brief_session(settings={"spark.driver.memory": "3g"})
     yield session
     session.stop()

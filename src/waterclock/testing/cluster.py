@@ -28,8 +28,8 @@ from typing import Self
 import pyspark
 from pyspark.sql import SparkSession
 
-from waterclock.compute.spark import open_session
 from waterclock.server.java import find_java
+from waterclock.testing.brief_spark import brief_options, brief_session
 from waterclock.testing.services import free_port
 from waterclock.testing.tpch.check import Check, Disagreement
 
@@ -86,6 +86,7 @@ class Cluster:
         command = Path(pyspark.__file__).parent / "bin" / "spark-class"
         common = ["--host", _HOST, "--webui-port", "0"]
         environment = os.environ | {
+            "SPARK_DAEMON_JAVA_OPTS": brief_options(),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_LOCAL_IP": _HOST,
             "SPARK_HOME": str(Path(pyspark.__file__).parent),
@@ -159,7 +160,9 @@ def lose_worker_in_a_step(spark: SparkSession, cluster: Cluster) -> threading.Th
 def maintain(folder: Path, scale: float, only: list[int], batches: int, times: int) -> Check:
     """Maintain queries in a cluster that loses a worker half-way. Raises `Disagreement`."""
     with Cluster(folder / "cluster") as cluster:
-        spark = open_session(cluster.url, _SETTINGS)
+        spark = brief_session(
+            cluster.url, {**_SETTINGS, "spark.executor.extraJavaOptions": brief_options()}
+        )
         try:
             # Every step is spread over the tasks of both workers, with shuffles between them.
             check = Check(spark, folder / "state", scale, [only], wide_rows=0)

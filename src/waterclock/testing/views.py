@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import (
     BooleanType,
@@ -45,6 +44,7 @@ from waterclock.compute.plan.translate import Translation
 from waterclock.compute.relations import Relations
 from waterclock.model.ids import GlobalId
 from waterclock.persist.rows import DIFF, TIME
+from waterclock.testing.from_scratch import Answer, FromScratch, Wrong, evaluated
 
 U1, U2 = GlobalId.user(1), GlobalId.user(2)
 SCHEMAS = {
@@ -67,6 +67,7 @@ _FLOATS = (0.0, -0.0, 1.0, 2.5, math.nan, math.inf)
 
 Row = tuple[Any, ...]
 Updates = list[tuple[Row, int, int]]
+Expected = dict[int, Counter[Row] | None]
 
 
 @contextmanager
@@ -154,6 +155,7 @@ class Views:
         for collection, schema in SCHEMAS.items():
             relations.add(collection, schema)
         self._translation = Translation(self.builder, relations)
+        self._scratch = FromScratch(spark)
 
     def planned(self, sql: str) -> Node:
         """The view's plan."""
@@ -196,8 +198,7 @@ class Views:
             dataflow.commit(upper, ticked)
             dataflow.merge()
         good = 0
-        for time in range(dataflow.upper):
-            expected = self._from_scratch(sql, history, time)
+        for time, expected in self._from_scratch(sql, history, range(dataflow.upper)).items():
             wrong = sum(holding(errors, time).values())
             if expected is None:
                 assert wrong > 0, f"no error at {time}"
@@ -207,16 +208,20 @@ class Views:
             good += 1
         return good
 
-    def _from_scratch(self, sql: str, history: History, time: int) -> Counter[Row] | None:
-        """What Spark gives for the inputs at the time; None if it raises."""
-        for collection, schema in SCHEMAS.items():
-            rows = self.spark.createDataFrame(history.at(collection, time), schema).coalesce(1)
-            rows.createOrReplaceTempView(f"now_{collection}")
-        now = sql.replace("u1", "now_u1").replace("u2", "now_u2")
-        try:
-            return Counter(_comparable(tuple(row)) for row in self.spark.sql(now).collect())
-        except PySparkException:
-            return None
+    def _from_scratch(self, sql: str, history: History, times: Sequence[int]) -> Expected:
+        """What Spark gives for the inputs at each of the times; None where it raises."""
+        frames = {}
+        for time in times:
+            for collection, schema in SCHEMAS.items():
+                self._scratch.put(str(collection), schema, history.at(collection, time))
+            frames[time] = self._scratch.query(sql)
+        return {time: _counted(answer) for time, answer in evaluated(frames).items()}
+
+
+def _counted(answer: Answer) -> Counter[Row] | None:
+    if isinstance(answer, Wrong):
+        return None
+    return Counter(map(_comparable, zip(*(c.to_pylist() for c in answer.columns), strict=True)))
 
 
 def updates_table(collection: GlobalId, changes: Updates) -> pa.Table:

@@ -40,6 +40,7 @@ from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
 from waterclock.storage.api import Description
 from waterclock.testing.catalog_world import COLUMNS, CatalogWorld, query
+from waterclock.testing.examples import examples
 
 names = st.sampled_from(["a", "b", "c", "pg_x"])
 
@@ -288,4 +289,4 @@ class Machine(RuleBasedStateMachine):
 
 
 CatalogStatements = pytest.mark.semantics(34, 77, 78, 79)(Machine.TestCase)
-CatalogStatements.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+CatalogStatements.settings = settings(examples(60), stateful_step_count=30)

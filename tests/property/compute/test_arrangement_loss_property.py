@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.compute.arrangement.arrangement import Arrangement
@@ -25,6 +25,7 @@ from waterclock.compute.arrangement.run import Run
 from waterclock.compute.arrangement.writing import write_run
 from waterclock.persist.errors import Damaged
 from waterclock.persist.rows import DIFF, TIME
+from waterclock.testing.examples import examples
 
 LAYOUT = Layout.of({"k": pa.int64()}, {"v": pa.string()})
 START = 5
@@ -100,7 +101,7 @@ LOSSES: dict[str, Callable[[st.DataObject, Path, list[Path]], None]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(data=st.data())
 def test_a_loss_is_noticed(loss: str, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as name:

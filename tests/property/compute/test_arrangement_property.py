@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.compute.arrangement import layout as layout_module
@@ -25,6 +25,7 @@ from waterclock.compute.arrangement.trace import Trace
 from waterclock.compute.arrangement.writing import write_run
 from waterclock.persist.hashing import hash_rows
 from waterclock.persist.rows import DIFF, TIME
+from waterclock.testing.examples import examples
 
 pytestmark = pytest.mark.slow
 
@@ -190,7 +191,7 @@ def only(
 
 @pytest.mark.parametrize("distortion", DISTORTIONS)
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(data=st.data())
 def test_an_arrangement_is_the_list_of_its_updates(
     shape: str, distortion: str, data: st.DataObject

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_kernel_histories_property import (
     ANY,
@@ -22,6 +22,7 @@ from test_kernel_histories_property import (
 from waterclock.compute.kernels.distinct import distinct
 from waterclock.compute.kernels.threshold import threshold
 from waterclock.compute.kernels.trace import MemoryTrace, arranged_schema
+from waterclock.testing.examples import examples
 
 
 def normal(history: pa.Table) -> list[tuple[tuple[object, ...], int, int]]:
@@ -31,7 +32,7 @@ def normal(history: pa.Table) -> list[tuple[tuple[object, ...], int, int]]:
 
 
 @pytest.mark.semantics(44)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.booleans().flatmap(lambda s: histories([ANY, VALUES], signed=s)), windows())
 def test_distinct_at_every_time(history: pa.Table, cut: list[tuple[int, int]]) -> None:
     trace = MemoryTrace(arranged_schema(history.schema))
@@ -43,7 +44,7 @@ def test_distinct_at_every_time(history: pa.Table, cut: list[tuple[int, int]]) -
 
 
 @pytest.mark.semantics(44)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(histories([ANY, VALUES], signed=True), windows(), st.booleans())
 def test_threshold_at_every_time(
     history: pa.Table, cut: list[tuple[int, int]], few_hashes: bool

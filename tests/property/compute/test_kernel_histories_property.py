@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.compute.kernels import keys
@@ -31,6 +31,7 @@ from waterclock.model.lattice import EpochMillis
 from waterclock.model.timeline import Timeline
 from waterclock.model.updates import read
 from waterclock.persist.rows import DIFF, TIME
+from waterclock.testing.examples import examples
 
 TIMES = 7
 """Histories happen at the times from 0 up to, and without, this."""
@@ -201,7 +202,7 @@ def collide(monkeypatch: pytest.MonkeyPatch, values: int = 2) -> None:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(histories([ANY, VALUES]), windows())
 def test_memory_trace_gives_back_what_was_put_in(
     history: pa.Table, cut: list[tuple[int, int]]

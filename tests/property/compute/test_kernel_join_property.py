@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_kernel_histories_property import (
     ANY,
@@ -26,6 +26,7 @@ from test_kernel_histories_property import (
 
 from waterclock.compute.kernels.join import JoinSpec, join
 from waterclock.compute.kernels.trace import MemoryTrace, arranged_schema
+from waterclock.testing.examples import examples
 
 
 def normal(value: Row) -> Row:
@@ -86,7 +87,7 @@ def sides(draw: st.DrawFn, keys: int) -> tuple[pa.Table, pa.Table, JoinSpec]:
 
 
 @pytest.mark.semantics(44)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     st.integers(0, 2).flatmap(sides),
     windows(),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_kernel_histories_property import (
     ANY,
@@ -32,6 +32,7 @@ from waterclock.compute.kernels.minmax import (
     state_schema,
 )
 from waterclock.compute.kernels.trace import MemoryTrace
+from waterclock.testing.examples import examples
 
 
 def evaluated(history: pa.Table, keys: int, time: int, *, always: bool) -> tuple[Multiset, int]:
@@ -55,7 +56,7 @@ def evaluated(history: pa.Table, keys: int, time: int, *, always: bool) -> tuple
 
 
 @pytest.mark.semantics(44)
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(
     st.tuples(st.integers(0, 2), st.booleans()).flatmap(
         lambda n: st.tuples(st.just(n[0]), histories([*[ANY] * n[0], VALUES, VALUES], signed=n[1]))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_kernel_histories_property import (
     ANY,
@@ -36,6 +36,7 @@ from waterclock.compute.kernels.reduce import (
     state_schema,
 )
 from waterclock.compute.kernels.trace import MemoryTrace
+from waterclock.testing.examples import examples
 
 INTS = {pa.int16(): st.integers(-3, 3), pa.int32(): INT32, pa.int64(): INT64}
 DECIMALS = {pa.decimal128(9, 2): PRICE, pa.decimal128(18, 2): PRICE, pa.decimal128(38, 0): WIDE}
@@ -140,7 +141,7 @@ def check(history: pa.Table, cut: list[tuple[int, int]], keys: int, *, always: b
 
 
 @pytest.mark.semantics(44)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     st.integers(0, 2).flatmap(
         lambda n: st.tuples(st.just(n), histories([*[ANY] * n, INTS, DECIMALS, BOOLS]))
@@ -159,7 +160,7 @@ def test_reduce_at_every_time(
 
 
 @pytest.mark.semantics(44)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(histories([INTS, DECIMALS, BOOLS]), windows())
 def test_global_reduce_always_has_its_row(history: pa.Table, cut: list[tuple[int, int]]) -> None:
     check(history, cut, 0, always=True)

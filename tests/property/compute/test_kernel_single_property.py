@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_kernel_histories_property import (
     ANY,
@@ -25,6 +25,7 @@ from test_kernel_histories_property import (
 from waterclock.compute.kernels.errors import NEGATIVE
 from waterclock.compute.kernels.single import SEVERAL, initial_output, single
 from waterclock.compute.kernels.trace import MemoryTrace, arranged_schema
+from waterclock.testing.examples import examples
 
 
 def contents(history: pa.Table, keys: int, time: int) -> dict[Any, Multiset]:
@@ -58,7 +59,7 @@ def evaluated(history: pa.Table, keys: int, time: int) -> tuple[Multiset, list[s
 
 
 @pytest.mark.semantics(44, 45)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     st.integers(0, 2).flatmap(
         lambda n: st.tuples(

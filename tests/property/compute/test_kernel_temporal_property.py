@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_kernel_histories_property import (
     ANY,
@@ -44,6 +44,7 @@ from waterclock.compute.kernels.temporal import (
 )
 from waterclock.compute.kernels.trace import HASH, MemoryTrace
 from waterclock.persist.rows import DIFF, TIME
+from waterclock.testing.examples import examples
 
 LEAST = -(2**63)
 MOMENTS = st.integers(-1, TIMES + 3) | st.sampled_from([LEAST, NEVER - 1, NEVER, 2**40])
@@ -110,7 +111,7 @@ def played(
 
 
 @pytest.mark.semantics(44)
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(HISTORIES, windows(), specs())
 def test_temporal_filter_at_every_time(
     history: pa.Table, cut: list[tuple[int, int]], spec: TemporalSpec
@@ -123,7 +124,7 @@ def test_temporal_filter_at_every_time(
         assert holds(output, time) == brute.at(history, time), f"at {time}"
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(HISTORIES, windows(), specs())
 def test_what_waits_is_what_will_happen(
     history: pa.Table, cut: list[tuple[int, int]], spec: TemporalSpec
@@ -149,7 +150,7 @@ def numbers(table: pa.Table, name: str) -> list[int]:
     return found
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(HISTORIES, windows(), specs())
 def test_on_disk_as_in_memory(
     history: pa.Table, cut: list[tuple[int, int]], spec: TemporalSpec

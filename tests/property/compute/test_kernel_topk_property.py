@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_kernel_histories_property import (
     ANY,
@@ -22,6 +22,7 @@ from test_kernel_histories_property import (
 
 from waterclock.compute.kernels.topk import OrderBy, TopKSpec, topk
 from waterclock.compute.kernels.trace import MemoryTrace, arranged_schema
+from waterclock.testing.examples import examples
 
 
 def evaluated(history: pa.Table, spec: TopKSpec, time: int) -> tuple[Multiset, int]:
@@ -67,7 +68,7 @@ def specs(draw: st.DrawFn, columns: int) -> TopKSpec:
 
 
 @pytest.mark.semantics(44)
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(
     st.booleans().flatmap(lambda s: histories([ANY, VALUES, VALUES], signed=s)),
     windows(),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_kernel_histories_property import (
     INT32,
@@ -32,6 +32,7 @@ from waterclock.compute.kernels.limbs import split
 from waterclock.compute.kernels.reduce import ReduceSpec, diff_columns, reduce, state_schema
 from waterclock.compute.kernels.trace import MemoryTrace
 from waterclock.compute.kernels.variance import squared, variance
+from waterclock.testing.examples import examples
 
 EXACT = {
     pa.int8(): st.integers(-128, 127),
@@ -60,7 +61,7 @@ def spreads(values: list[Any]) -> list[float | None]:
 
 
 @pytest.mark.semantics(44)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     histories([{pa.string(): st.sampled_from(["a", "b"])}, EXACT]),
     windows(),
@@ -94,7 +95,7 @@ def test_spreads_at_every_time(
         assert {row[:5] for row in holds(output, time)} == expected
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     st.lists(
         st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(1, 2**29)),

@@ -7,7 +7,7 @@ from collections import Counter
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_kernel_histories_property import (
     ANY,
@@ -24,6 +24,7 @@ from test_kernel_histories_property import (
 from waterclock.compute.kernels.trace import MemoryTrace, arranged_schema
 from waterclock.compute.kernels.versions import BEGIN, END, FIRST, VERSION, versions
 from waterclock.persist.rows import TIME
+from waterclock.testing.examples import examples
 
 
 def updates_of(found: pa.Table) -> list[tuple[tuple[object, ...], int, int]]:
@@ -39,7 +40,7 @@ def updates_of(found: pa.Table) -> list[tuple[tuple[object, ...], int, int]]:
 
 
 @pytest.mark.semantics(44)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     st.booleans().flatmap(lambda signed: histories([ANY, VALUES], signed=signed)),
     windows(),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.compute.arrangement.arrangement import Arrangement
@@ -20,6 +20,7 @@ from waterclock.compute.index import Index
 from waterclock.compute.peek import hash_of
 from waterclock.persist.hashing import hash_rows
 from waterclock.persist.rows import DIFF, TIME
+from waterclock.testing.examples import examples
 
 TEXTS = st.text(max_size=40)
 PLAIN: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
@@ -32,7 +33,7 @@ PLAIN: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 
 
 @given(st.data(), st.lists(st.sampled_from(PLAIN), min_size=1, max_size=3))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_a_key_has_the_hash_that_its_row_has(
     data: st.DataObject, columns: list[tuple[pa.DataType, st.SearchStrategy[Any]]]
 ) -> None:
@@ -87,7 +88,7 @@ def with_retractions(
 
 
 @given(st.data(), STEPS, st.booleans(), st.booleans())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_peek_is_a_lookup(
     data: st.DataObject,
     steps: list[list[tuple[int, str, str, int]]],

@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.model.frontier import Frontier
@@ -14,6 +14,7 @@ from waterclock.model.partitioned import (
     progress_frontier,
 )
 from waterclock.model.timeline import EPOCH_MILLIS, Timeline
+from waterclock.testing.examples import examples
 from waterclock.testing.strategies import (
     GRID,
     antichains,
@@ -30,7 +31,7 @@ Grid = Frontier[tuple[int, int]]
 SOURCE = Timeline("source", Partitioned())
 SQUARE = grid_times(4)
 
-many = settings(max_examples=100, deadline=None)
+many = examples(100)
 grid_frontiers = frontiers(GRID, points())
 source_frontiers = frontiers(SOURCE, source_times())
 uppers = st.dictionaries(partition_ids(), st.integers(0, 4), max_size=4)

@@ -3,13 +3,14 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.model.errors import NotATime
 from waterclock.model.lattice import EpochMillis, Lattice, Product
 from waterclock.model.partitioned import Partitioned, PartitionSet
 from waterclock.model.timeline import StatefulTimeline, Timeline
+from waterclock.testing.examples import examples
 from waterclock.testing.strategies import (
     GRID,
     epoch_millis,
@@ -31,7 +32,7 @@ KINDS: dict[str, tuple[Lattice[Any], st.SearchStrategy[Any]]] = {
 }
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
-many = settings(max_examples=100, deadline=None)
+many = examples(100)
 
 
 def draw_three(data: st.DataObject, kind: str) -> tuple[Lattice[Any], Any, Any, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from waterclock.model.collection import CollectionVersion, Update
@@ -19,6 +19,7 @@ from waterclock.model.updates import (
     consolidate,
     read,
 )
+from waterclock.testing.examples import examples
 from waterclock.testing.strategies import (
     GRID,
     antichains,
@@ -36,7 +37,7 @@ Collection = PartialCollection[str, Point]
 SQUARE = grid_times(4)
 SOURCE = Timeline("source", Partitioned())
 
-many = settings(max_examples=80, deadline=None)
+many = examples(80)
 grid_updates = updates(GRID, points())
 ANTICHAINS = antichains(GRID, grid_points(4))
 WIDE = [frontier for frontier in ANTICHAINS if len(frontier.elements) >= 2]
@@ -109,7 +110,7 @@ steps = st.lists(st.tuples(st.sampled_from(["append", "compact"]), nonempty), ma
 
 
 @pytest.mark.semantics(14, 25, 28, 33)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(history=grid_updates, window=wide_windows, before=steps, after=steps)
 def test_an_answer_once_given_never_changes(
     history: list[Update[str, Point]],

@@ -1,7 +1,7 @@
 """Updates and functions of time are two forms of the same history."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.model.collection import EMPTY, CollectionVersion, Update, difference
@@ -13,11 +13,12 @@ from waterclock.model.updates import (
     updates_at,
     updates_of,
 )
+from waterclock.testing.examples import examples
 from waterclock.testing.strategies import GRID, data, grid_times, points, updates, versions
 
 Point = tuple[int, int]
 
-many = settings(max_examples=80, deadline=None)
+many = examples(80)
 LINE = [EPOCH_MILLIS.time(value) for value in range(6)]
 SQUARE = grid_times(3)
 line_updates = updates(EPOCH_MILLIS, st.integers(0, 5))

@@ -22,6 +22,7 @@ from waterclock.oracle.oracle import PREFIX, Oracle
 from waterclock.oracle.selection import AsOf, Input, Isolation, Selection, select
 from waterclock.persist.notes import Notes
 from waterclock.storage.api import ReadCapability, Write, WriteCapability
+from waterclock.testing.examples import examples
 from waterclock.testing.storage_world import TABLE, MemoryWorld, at, contents, user, write
 
 TABLES = (user(1), user(2))
@@ -146,4 +147,4 @@ class Machine(RuleBasedStateMachine):
 
 
 OracleOverStorage = pytest.mark.semantics(82, 83, 84, 85, 86, 88, 102)(Machine.TestCase)
-OracleOverStorage.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+OracleOverStorage.settings = settings(examples(60), stateful_step_count=30)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.adapter.api import (
@@ -33,6 +33,7 @@ from waterclock.pgwire.values.rows import RowEncoder
 from waterclock.pgwire.values.text_in import decode_text
 from waterclock.pgwire.values.text_out import encode_text
 from waterclock.pgwire.values.zones import zone_named
+from waterclock.testing.examples import examples
 
 ZONES = ["UTC", "Europe/Berlin", "Asia/Kolkata", "<-05>+05"]
 MICROS = st.integers(-62_135_596_800_000_000 - 10**15, 253_402_300_800_000_000 + 10**15)
@@ -101,7 +102,7 @@ def same(left: pa.Array, right: pa.Array) -> bool:
 
 
 @given(columns(), st.sampled_from(ZONES))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_text_reads_back(typed: tuple[PgType, pa.Array], zone_name: str) -> None:
     declared, column = typed
     zone = zone_named(zone_name)
@@ -114,7 +115,7 @@ def test_text_reads_back(typed: tuple[PgType, pa.Array], zone_name: str) -> None
 
 
 @given(columns())
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_binary_reads_back(typed: tuple[PgType, pa.Array]) -> None:
     declared, column = typed
     data = encode_binary(column, declared)
@@ -140,7 +141,7 @@ def batches(draw: st.DrawFn) -> tuple[tuple[ColumnDescription, ...], pa.RecordBa
 
 
 @given(batches(), st.sampled_from(list(Format)), st.sampled_from(ZONES))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_few_rows_are_written_as_many_are(
     given_batch: tuple[tuple[ColumnDescription, ...], pa.RecordBatch], form: Format, zone: str
 ) -> None:
@@ -160,7 +161,7 @@ COPIES = [
 
 
 @given(batches(), st.sampled_from(COPIES), st.integers(1, 30))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_copy_reads_back_however_it_is_cut(
     given_batch: tuple[tuple[ColumnDescription, ...], pa.RecordBatch],
     options: CopyOptions,
@@ -204,7 +205,7 @@ def payload(messages: bytes) -> bytes:
 @given(
     text=st.text(max_size=20) | st.text('0123456789:-+./ TZeEBCPYMWDHSinfanJx{},"\\[]', max_size=30)
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_any_text_is_a_value_or_a_bad_one(name: str, text: str) -> None:
     """Nothing but the user's errors comes out of reading what a user wrote."""
     for declared in (named(name), array_of(named(name))):
@@ -218,7 +219,7 @@ def test_any_text_is_a_value_or_a_bad_one(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(SCALARS))
 @given(data=st.binary(max_size=40))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_any_bytes_are_a_value_or_a_bad_one(name: str, data: bytes) -> None:
     for declared in (named(name), array_of(named(name))):
         try:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import get_args
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from waterclock.sql.ast import CreateStatement
@@ -16,6 +16,7 @@ from waterclock.sql.parser import Parsed, parse_statements
 from waterclock.sql.printing import create_text
 from waterclock.sql.quoting import quote_ident, quote_literal
 from waterclock.sql.tokens import Kind
+from waterclock.testing.examples import examples
 
 WORDS = """
 select create table view source from as of with insert into values default set to begin index on key
@@ -37,7 +38,7 @@ texts = st.one_of(
 )
 
 
-@settings(deadline=None)
+@examples(100)
 @given(texts)
 def test_tokens_cover_the_text(text: str) -> None:
     tokens = lex(text)
@@ -51,7 +52,7 @@ def test_tokens_cover_the_text(text: str) -> None:
     assert end == len(text) or tokens[-1].start == len(text)
 
 
-@settings(deadline=None)
+@examples(100)
 @given(texts)
 def test_a_token_alone_is_the_same_token(text: str) -> None:
     for token in lex(text)[:-1]:
@@ -61,7 +62,7 @@ def test_a_token_alone_is_the_same_token(text: str) -> None:
         assert (alone.kind, alone.value) == (token.kind, token.value)
 
 
-@settings(deadline=None)
+@examples(100)
 @given(texts)
 @example("select e'\\ud800\\'")
 @example("(" * 100_000)
@@ -104,7 +105,7 @@ STATEMENTS = [
 separators = st.sampled_from([";", " ; ", ";\n-- ;\n", ";;", "; /* ; */ ;"])
 
 
-@settings(deadline=None)
+@examples(100)
 @given(st.lists(st.tuples(st.sampled_from(STATEMENTS), separators), max_size=6), st.booleans())
 def test_a_text_is_split_into_its_statements(parts: list[tuple[str, str]], closed: bool) -> None:
     text = "".join(statement + separator for statement, separator in parts)
@@ -151,7 +152,7 @@ def changed(draw: st.DrawFn) -> str:
     return " ".join(pieces)
 
 
-@settings(deadline=None)
+@examples(100)
 @given(changed())
 def test_a_printed_statement_is_read_as_the_same(text: str) -> None:
     try:
@@ -164,14 +165,14 @@ def test_a_printed_statement_is_read_as_the_same(text: str) -> None:
             assert again.statement == parsed.statement
 
 
-@settings(deadline=None)
+@examples(100)
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
 def test_quoted_literals_mean_the_text(text: str) -> None:
     token, end = lex(quote_literal(text))
     assert (token.kind, token.value, end.kind) == (Kind.STRING, text, Kind.END)
 
 
-@settings(deadline=None)
+@examples(100)
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1))
 def test_quoted_names_mean_the_name(name: str) -> None:
     token, end = lex(quote_ident(name))

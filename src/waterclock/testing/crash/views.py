@@ -32,7 +32,6 @@ from waterclock.compute.arrangement import arrangement, writing
 from waterclock.compute.controller import Compute
 from waterclock.compute.dataflow.attempt import Attempt
 from waterclock.compute.maintained import Group
-from waterclock.compute.spark import open_session
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Column, Int, Schema, Text
 from waterclock.model.timeline import EPOCH_MILLIS
@@ -43,10 +42,10 @@ from waterclock.persist.records import AnyEvent
 from waterclock.persist.rows import updates
 from waterclock.persist.state import State
 from waterclock.persist.store import Store
-from waterclock.server.java import find_java
 from waterclock.storage import riders
 from waterclock.storage.api import Description, Progress, Token, Updates, Write, WriteCapability
 from waterclock.storage.controller import Storage
+from waterclock.testing.brief_spark import brief_session
 
 Row = tuple[Any, ...]
 Changes = list[tuple[Row, int, int]]
@@ -310,8 +309,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kill", help="where, how often it is passed before, and the delay in ms")
     asked = parser.parse_args()
-    os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
-    spark = open_session("local[2]")
+    spark = brief_session()
     if asked.kill:
         point, count, delay_ms = asked.kill.rsplit(":", 2)
         POINTS[point](int(count), float(delay_ms) / 1000)

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from waterclock.persist.rows import DIFF, TIME
+from waterclock.testing.from_scratch import Answer, Wrong
 from waterclock.testing.fuzz.histories import Row
 from waterclock.testing.fuzz.maintained import Changes
-from waterclock.testing.fuzz.oracle import Answer, Wrong
 
 _CLOSE = 1e-9
 

@@ -19,10 +19,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from waterclock.compute.errors import NotMaintainable
+from waterclock.testing.from_scratch import Answer, Wrong
 from waterclock.testing.fuzz.case import Case
 from waterclock.testing.fuzz.comparing import mismatch
 from waterclock.testing.fuzz.maintained import Changes, Maintainer, Raised
-from waterclock.testing.fuzz.oracle import Answer, Oracle, Wrong
+from waterclock.testing.fuzz.oracle import Oracle
 
 
 @dataclass(frozen=True, slots=True)
