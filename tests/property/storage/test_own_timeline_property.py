@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.model.schema import Column, Schema, Text
@@ -23,6 +23,7 @@ from waterclock.storage.formats.api import (
     MessageDefinition,
 )
 from waterclock.storage.sources.status import Health
+from waterclock.testing.examples import examples
 from waterclock.testing.record_world import RecordWorld
 
 OWN = timeline_named("own")
@@ -70,7 +71,7 @@ def expected(updates: Updates, upper: int | None) -> Counter[tuple[tuple[Any, ..
 
 
 @pytest.mark.semantics(10, 13, 103, 142, 143)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(histories(), st.randoms(use_true_random=False), st.data())
 def test_every_update_is_at_its_own_time(
     history: tuple[Updates, list[int], bool], pick: Any, data: st.DataObject

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.model.schema import Column, Schema, Text
@@ -30,6 +30,7 @@ from waterclock.storage.sources.files.continuity import Continuity
 from waterclock.storage.sources.files.definition import FilesDefinition
 from waterclock.storage.sources.ingestion import Ingestion
 from waterclock.storage.sources.status import Health
+from waterclock.testing.examples import examples
 from waterclock.testing.executors import AtHand
 from waterclock.testing.source_world import Crash, SourceWorld
 
@@ -55,7 +56,7 @@ def rows_of(read: Iterator[Messages]) -> list[tuple[Any, ...]]:
 lines = st.text(st.sampled_from('ab",\r'), max_size=12)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(lines, max_size=20), st.integers(1, 40), st.booleans(), st.data())
 def test_lines_are_the_same_wherever_they_are_read(
     given_lines: list[str], piece: int, quoted: bool, data: st.DataObject
