@@ -45,8 +45,9 @@ def rehearse(spark: SparkSession, evaluator: Evaluator, folder: Path) -> None:
         _step(with_meaning(spark.newSession()), scratch)
         rows = pa.Table.from_batches([pa.record_batch([[1], ["a"]], schema=row_schema(_COLUMNS))])
         evaluator.evaluate(_QUERY, {_LEFT: _COLUMNS}, {_LEFT: rows}, scratch.name)
-    except Exception as error:  # the server may be stopping, which ends Spark below us
-        _log.info("the rehearsal has failed: %s", error)
+    except Exception:  # the server may be stopping, which ends Spark below us
+        _log.info("the rehearsal was cut short")
+        _log.debug("why the rehearsal was cut short", exc_info=True)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
