@@ -11,7 +11,6 @@ Files that nothing refers to are no damage. A crash leaves some, and the next st
 from __future__ import annotations
 
 import sqlite3
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from waterclock.compute.arrangement.cover import Cover
-from waterclock.compute.arrangement.run import SUMMARY, Summary
+from waterclock.compute.arrangement.run import SUMMARY, Summary, checksum
 from waterclock.errors import WaterclockError
 from waterclock.persist.inline import read_inline
 from waterclock.persist.records import (
@@ -40,8 +39,6 @@ from waterclock.server.offline import BLOBS, VIEWS, blob_keys, locked, opened_lo
 _VERIFIED = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 )
-
-_READ_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
@@ -167,7 +164,8 @@ def _check_views(folder: Path, findings: Findings) -> None:
 
 def _check_run(file: Path, cover: Cover) -> None:
     with pa.memory_map(str(file)) as source:
-        reader = pa.ipc.open_file(source)
+        data = source.read_buffer()
+        reader = pa.ipc.open_file(data)
         closing = reader.get_batch_with_custom_metadata(reader.num_record_batches - 1)
         metadata = closing.custom_metadata
         if metadata is None or SUMMARY not in metadata:
@@ -175,16 +173,8 @@ def _check_run(file: Path, cover: Cover) -> None:
         summary = Summary.decoded(metadata[SUMMARY])
         if summary.name != cover.name:
             raise ValueError("it belongs to another run")
-        if _checksum(source, summary.size) != summary.crc32:
+        if checksum(data, summary.size) != summary.crc32:
             raise ValueError("its checksum is wrong")
-
-
-def _checksum(source: pa.MemoryMappedFile, size: int) -> int:
-    """The CRC-32 of so many first bytes."""
-    crc32 = 0
-    for at in range(0, size, _READ_BYTES):
-        crc32 = zlib.crc32(source.read_at(min(_READ_BYTES, size - at), at), crc32)
-    return crc32
 
 
 def _line(error: BaseException) -> str:

@@ -185,10 +185,7 @@ class Run:
 
     def verify(self) -> None:
         """Read the whole run; `Damaged` if its bytes are not those that were written."""
-        crc32, size = 0, self._summary.size
-        for at in range(0, size, _READ_BYTES):
-            crc32 = zlib.crc32(self._data.slice(at, min(_READ_BYTES, size - at)), crc32)
-        if crc32 != self._summary.crc32:
+        if checksum(self._data, self._summary.size) != self._summary.crc32:
             raise _damaged(self.cover, "Its checksum is wrong.")
 
     def _batch(self, number: int) -> tuple[pa.RecordBatch, Hashes]:
@@ -230,6 +227,14 @@ def matches(present: Hashes, wanted: Hashes) -> Places:
     ends = np.cumsum(counts)
     places: Places = np.arange(ends[-1]) + np.repeat(starts - (ends - counts), counts)
     return places
+
+
+def checksum(data: pa.Buffer, size: int) -> int:
+    """The checksum of so many bytes from the begin."""
+    crc32 = 0
+    for at in range(0, size, _READ_BYTES):
+        crc32 = zlib.crc32(data.slice(at, min(_READ_BYTES, size - at)), crc32)
+    return crc32
 
 
 def _damaged(cover: Cover, reason: str) -> Damaged:
