@@ -2,17 +2,16 @@
 
 Statements come as text, or prepared and bound through the extended protocol; both end in the same
 place, `sequencer.run`, which carries one statement out and gives its response. What is here is the
-life around that: which transaction a statement belongs to, what an error does to it, portals that
-are read bit by bit, and stopping a statement from outside or by the clock.
+life around that: which transaction a statement belongs to, what an error does to it, and portals
+that are read bit by bit. `watch` stops a statement from outside or by the clock.
 """
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -20,8 +19,6 @@ from waterclock.adapter import sequencer
 from waterclock.adapter.api import (
     AtHand,
     Batches,
-    CopyIn,
-    CopyOut,
     Done,
     EmptyQuery,
     Format,
@@ -36,7 +33,6 @@ from waterclock.adapter.api import (
 from waterclock.adapter.errors import (
     DuplicateCursor,
     DuplicateStatement,
-    StatementCancelled,
     TooManyStatements,
     UnknownCursor,
     UnknownStatement,
@@ -47,6 +43,7 @@ from waterclock.adapter.reading import Cancellation
 from waterclock.adapter.results import closed
 from waterclock.adapter.settings import Settings, milliseconds
 from waterclock.adapter.transaction import Transaction
+from waterclock.adapter.watch import Watch
 from waterclock.catalog.names import Scope
 from waterclock.catalog.objects import Role
 from waterclock.catalog.system.session import SessionFacts as CatalogFacts
@@ -59,8 +56,6 @@ from waterclock.sql.parser import Parsed, parse_statements
 
 if TYPE_CHECKING:
     from waterclock.adapter.front import SqlFront
-
-T = TypeVar("T")
 
 
 class SqlSession:
@@ -82,11 +77,8 @@ class SqlSession:
         self.transaction = Transaction()
         self.statements: dict[str, PreparedStatement] = {}
         self.portals: dict[str, Portal] = {}
-        self.cancellation = Cancellation()
+        self.watch = Watch()
         self.started = datetime.datetime.now(datetime.UTC)
-        self._loop = asyncio.get_running_loop()
-        self._timeout: asyncio.TimerHandle | None = None
-        self._timed_out = False
 
     # What statements ask for
 
@@ -145,7 +137,7 @@ class SqlSession:
             response = await self._guarded(partial(self._run, each, ()))
             if each is parsed[-1] and isinstance(response, Done):
                 await self.sync()  # it says that it is done: so it is durable
-            yield self._watched(response)
+            yield self.watch.over(response)
         await self.sync()
 
     # The extended protocol
@@ -208,7 +200,7 @@ class SqlSession:
             response = await self._guarded(lambda: self._run(parsed, parameters))
         found.is_done = True
         if not isinstance(response, Rows):
-            return self._watched(response)
+            return self.watch.over(response)
         found.rows = response
         return self._page(found, max_rows)
 
@@ -239,18 +231,23 @@ class SqlSession:
                 await self.commit()
 
     async def fail(self) -> None:
-        self._stop_clock()
+        self.watch.stop_clock()
         self.transaction.has_failed = True
         if not self.transaction.in_block:
             await self.rollback()
 
     # Stopping
 
+    @property
+    def cancellation(self) -> Cancellation:
+        """Of the statement that runs."""
+        return self.watch.cancellation
+
     def cancel(self) -> None:
-        self._loop.call_soon_threadsafe(self.cancellation.set)
+        self.watch.cancel()
 
     async def terminate(self) -> None:
-        self.cancellation.set()
+        self.watch.end()
         for name in list(self.portals):
             await self.drop_portal(name)
         self.transaction.close()
@@ -284,12 +281,12 @@ class SqlSession:
         if portal.scroll is not None:
             batches = AtHand(portal.scroll.fetch(Direction.FORWARD, max_rows or None))
         elif isinstance(rows.batches, AtHand) and not portal.left:
-            self._stop_clock()
+            self.watch.stop_clock()
             taken = rows.batches.taken(max_rows or None)
             portal.position += sum(batch.num_rows for batch in taken)
             batches = AtHand(taken)
         else:
-            batches = self._stoppable(self.taken(portal, max_rows or None))
+            batches = self.watch.stoppable(self.taken(portal, max_rows or None))
         return Rows(rows.columns, batches, rows.tag, rows.counted, portal.description.formats)
 
     async def taken(self, portal: Portal, count: int | None) -> Batches:
@@ -340,7 +337,7 @@ class SqlSession:
         await self._end(committed=False)
 
     async def _end(self, *, committed: bool) -> None:
-        self._stop_clock()
+        self.watch.stop_clock()
         self.transaction.close()
         self.transaction = Transaction()
         self.settings.end(committed=committed)
@@ -360,81 +357,9 @@ class SqlSession:
         self._require_sound(parsed)
         return await sequencer.run(self, parsed, parameters)
 
-    async def _guarded(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def _guarded(self, work: Callable[[], Awaitable[Response]]) -> Response:
         """Do something that may be cancelled, or take too long."""
-        self._start_clock()
-        return await self._stoppably(work)
-
-    async def _stoppably(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do something, and end it as soon as somebody wants the statement to stop.
-
-        It runs in the task that is there: a task of its own would cost more than most statements.
-        """
-        cancellation = self.cancellation
-        if cancellation.is_set:
-            raise self._stopped()
-        task = asyncio.current_task()
-        assert task is not None, "sessions are used by tasks"
-        with cancellation.calling(task.cancel):
-            try:
-                return await work()
-            except asyncio.CancelledError:
-                if cancellation.is_set and task.cancelling() <= 1:
-                    raise self._stopped() from None
-                raise
-            finally:
-                if cancellation.is_set:
-                    task.uncancel()
-
-    def _watched(self, response: Response) -> Response:
-        """The response, with its rows made stoppable."""
-        match response:
-            case Rows(batches=AtHand()):
-                self._stop_clock()
-                return response
-            case Rows(columns, batches, tag, counted, formats):
-                return Rows(columns, self._stoppable(batches), tag, counted, formats)
-            case CopyOut(columns, options, batches):
-                return CopyOut(columns, options, self._stoppable(batches))
-            case CopyIn() | Done() | EmptyQuery():
-                self._stop_clock()
-                return response
-
-    async def _stoppable(self, batches: Batches) -> Batches:
-        """The same rows; an error as soon as somebody wants the statement to stop."""
-        try:
-            while True:
-                try:
-                    yield await self._stoppably(partial(anext, batches))
-                except StopAsyncIteration:
-                    return
-        finally:
-            self._stop_clock()
-            await closed(batches)
-
-    def _start_clock(self) -> None:
-        self.cancellation = Cancellation()
-        self._timed_out = False
-        millis = milliseconds(self.settings.get("statement_timeout"))
-        if millis:
-            self._timeout = self._loop.call_later(millis / 1000, self._time_out)
-
-    def _time_out(self) -> None:
-        self._timed_out = True
-        self.cancellation.set()
-
-    def outlast_clock(self) -> None:
-        """What runs now may take as long as it likes: it has no end of its own."""
-        self._stop_clock()
-
-    def _stop_clock(self) -> None:
-        if self._timeout is not None:
-            self._timeout.cancel()
-            self._timeout = None
-
-    def _stopped(self) -> StatementCancelled:
-        why = "statement timeout" if self._timed_out else "user request"
-        return StatementCancelled(f"canceling statement due to {why}")
+        return await self.watch.run(work, milliseconds(self.settings.get("statement_timeout")))
 
 
 def _ends_transaction(statement: Statement) -> bool:

@@ -198,7 +198,7 @@ async def fetch(session: SqlSession, statement: ast.Fetch, _: Parameters) -> Res
             moved += batch.num_rows
         return Done(f"MOVE {moved}")
     if isinstance(portal.rows.batches, Feed) and timeout_s is None:
-        session.outlast_clock()
+        session.watch.stop_clock()
     return Rows(portal.rows.columns, batches, "FETCH", formats=portal.description.formats)
 
 

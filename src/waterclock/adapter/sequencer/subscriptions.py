@@ -80,7 +80,7 @@ async def subscribe(
     except BaseException:
         await source.close()
         raise
-    session.outlast_clock()
+    session.watch.stop_clock()
     return Rows(shape.described, feed, "SUBSCRIBE")
 
 
