@@ -1,9 +1,11 @@
-"""A data directory: log and blobs of one server on local disk, and the lock against others.
+"""A data directory: log and blobs of one server, and the lock against others.
 
     LOCK      held by the running server, and names it
     log.db    the log (SQLite)
     blobs/    the blobs (files)
     scratch/  temporary files of the running server; emptied by the next one
+
+Log and blobs may also be elsewhere (`places`).
 
 The lock is the kernel's, so a killed server leaves none behind and opening needs no repair. The log
 would fence a second server off in any case; the lock refuses it before it does harm to the first.
@@ -16,9 +18,11 @@ import os
 import shutil
 from pathlib import Path
 
-from waterclock.persist.blob.files import FileBlob, make_folders
-from waterclock.persist.consensus.sqlite import SqliteConsensus
+from waterclock.persist.blob.files import make_folders
 from waterclock.persist.errors import DataInUse, Unavailable
+from waterclock.persist.places import Places
+
+_HERE = Places()
 
 
 class DataDirectory:
@@ -26,7 +30,7 @@ class DataDirectory:
     has it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, places: Places = _HERE) -> None:
         self.path = path
         try:
             make_folders(path.absolute())
@@ -38,10 +42,10 @@ class DataDirectory:
             ) from error
         try:
             self._take_lock()
-            self.blob = FileBlob(path / "blobs")
-            self.blob.clear_temporary()
+            places.claim(path)
+            self.blob = places.open_blobs(path)
             self.scratch = _emptied(path / "scratch")
-            self.consensus = SqliteConsensus(path / "log.db")
+            self.consensus = places.open_log(path)
         except BaseException:
             os.close(self._lock)
             raise

@@ -37,7 +37,8 @@ from waterclock.persist.blob.files import FileBlob
 from waterclock.persist.consensus.sqlite import SqliteConsensus
 from waterclock.persist.errors import DataInUse
 from waterclock.persist.log import recover
-from waterclock.server.offline import BLOBS, LOCK, LOG, VIEWS, locked, opened_log
+from waterclock.persist.places import BLOBS, LOG
+from waterclock.server.offline import LOCK, VIEWS, locked, opened_log
 
 _MANIFEST = "waterclock-backup.json"
 _FORMAT = 1

@@ -24,6 +24,7 @@ from waterclock.compute.arrangement.cover import Cover
 from waterclock.compute.arrangement.run import SUMMARY, Summary, checksum
 from waterclock.errors import WaterclockError
 from waterclock.persist.inline import read_inline
+from waterclock.persist.places import BLOBS
 from waterclock.persist.records import (
     AnyEvent,
     Batch,
@@ -34,7 +35,7 @@ from waterclock.persist.records import (
 )
 from waterclock.persist.rows import TIME
 from waterclock.persist.state import Shard, State
-from waterclock.server.offline import BLOBS, VIEWS, blob_keys, locked, opened_log
+from waterclock.server.offline import VIEWS, blob_keys, locked, opened_log
 
 _VERIFIED = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)

@@ -40,6 +40,10 @@ class Configuration:
     """All settings of a server. The names are those that users write."""
 
     data: Path = Path("waterclock-data")
+    log: str | None = None
+    """The PostgreSQL database with the log; without one it is in the data directory."""
+    blobs: str | None = None
+    """The bucket with the blobs; without one they are in the data directory."""
     host: str = "127.0.0.1"
     pg_port: int = 6875
     http_port: int = 6876
@@ -218,6 +222,8 @@ _PORT = _integer(0, 65_535, "a port")
 _READERS: Mapping[str, Callable[[_Given], Any]] = MappingProxyType(
     {
         "data": _path,
+        "log": _text,
+        "blobs": _text,
         "host": _text,
         "pg_port": _PORT,
         "http_port": _PORT,

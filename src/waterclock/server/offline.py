@@ -16,8 +16,9 @@ from typing import ClassVar
 
 from waterclock.errors import WaterclockError
 from waterclock.persist.errors import DataInUse
+from waterclock.persist.places import BLOBS, LOG, remembered
 
-LOCK, LOG, BLOBS, VIEWS = "LOCK", "log.db", "blobs", "views"
+LOCK, VIEWS = "LOCK", "views"
 
 
 class NoDataDirectory(WaterclockError):
@@ -29,6 +30,13 @@ class NoDataDirectory(WaterclockError):
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Keep servers away meanwhile. Raises `DataInUse` if there is one, or `NoDataDirectory`."""
+    places = remembered(path)
+    if places is not None:
+        raise NoDataDirectory(
+            f'"{path}" does not hold its data',
+            detail=f"They are in {' and in '.join(filter(None, (places.log, places.blobs)))}.",
+            hint="Use the tools of PostgreSQL and of S3 for what is kept there.",
+        )
     if not (path / LOG).is_file():
         raise NoDataDirectory(
             f'"{path}" is not a data directory',

@@ -26,7 +26,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TextIO
 
 from waterclock.errors import WaterclockError
@@ -93,7 +92,7 @@ class Server:
     async def _start(self) -> None:
         conf = self._configuration
         self._spark = start_spark(conf.spark_master, conf.spark, self._scratch.absolute())
-        data = self._data = await asyncio.to_thread(_open_data, conf.data)
+        data = self._data = await asyncio.to_thread(_open_data, conf)
         await asyncio.to_thread(remove_others, self._scratch)
         if not is_loopback(conf.host):
             require_password(conf.host, await asyncio.to_thread(data.has_password))
@@ -204,10 +203,11 @@ class _Later:
         return self._server.database.front.verifier(user)
 
 
-def _open_data(path: Path) -> Data:
+def _open_data(configuration: Configuration) -> Data:
+    from waterclock.persist.places import Places
     from waterclock.server.data import Data
 
-    return Data(path)
+    return Data(configuration.data, Places(configuration.log, configuration.blobs))
 
 
 def _open_database(

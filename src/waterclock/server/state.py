@@ -13,11 +13,11 @@ the two loses nothing.
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import uuid
 from pathlib import Path
 
+from waterclock.persist.blob.files import make_folders, replace_file
 from waterclock.persist.notes import Notes
 from waterclock.persist.store import Store
 
@@ -54,16 +54,5 @@ def _names(path: Path) -> list[bytes]:
 
 def _write(folder: Path, names: list[bytes]) -> None:
     """Give the folder these names, durably: the log must not know one that a crash can undo."""
-    folder.mkdir(exist_ok=True)
-    fresh = folder / f"{_FILE}.new"
-    with fresh.open("wb") as file:
-        file.write(b"\n".join(names))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(fresh, folder / _FILE)
-    for each in (folder, folder.parent):
-        handle = os.open(each, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    make_folders(folder)
+    replace_file(folder / _FILE, b"\n".join(names))

@@ -21,6 +21,8 @@ examples:
   waterclock serve --data /srv/wc --pg-port 5433  another place, another port
   waterclock serve --spark spark.driver.memory=8g more memory for Spark
   waterclock serve --host 0.0.0.0 --tls           for others too; needs a role with a password
+  waterclock serve --log postgresql://wc@db/wc --blobs s3://bucket/wc?region=eu-west-1
+                                                  data that outlive this machine
 
 Every flag can also be set in the environment (--pg-port as WATERCLOCK_PG_PORT) and in a TOML file
 (pg_port = 5433, and a table [spark] for --spark) given with --config. A flag wins over the
@@ -101,6 +103,16 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     """All flags are texts here: `configuration` reads them, and says what is wrong with them."""
     add = parser.add_argument
     add("--data", metavar="DIR", help="where everything is kept (default: ./waterclock-data)")
+    add(
+        "--log",
+        metavar="ADDRESS",
+        help="keep the log in a PostgreSQL database (postgresql://user@host/database)",
+    )
+    add(
+        "--blobs",
+        metavar="URL",
+        help="keep the data in a bucket of S3 (s3://bucket/prefix?region=name)",
+    )
     add("--host", help="the address to listen at (default: 127.0.0.1)")
     add("--pg-port", metavar="N", help="for PostgreSQL clients (default: 6875; 0: any)")
     add("--http-port", metavar="N", help="for HTTP (default: 6876; 0: any)")

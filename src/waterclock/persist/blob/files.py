@@ -63,7 +63,7 @@ class FileBlob:
                 if isinstance(error, FileExistsError | NotADirectoryError | IsADirectoryError):
                     raise AssertionError(f'key "{key}" has another key as a folder') from error
                 raise
-            _sync_folder(target.parent)
+            sync_folder(target.parent)
 
     def open(self, key: str) -> pa.NativeFile:
         """See `Blob.open`. A reader keeps its file when the object is deleted or replaced
@@ -127,7 +127,7 @@ class FileBlob:
             return
         self._make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
-        _sync_folder(folder.parent)
+        sync_folder(folder.parent)
         self._synced_folders.add(folder)
 
     def _walk(self, folder: str) -> Iterator[str]:
@@ -158,7 +158,16 @@ def make_folders(folder: Path) -> None:
     if not folder.parent.exists():
         make_folders(folder.parent)
     folder.mkdir(exist_ok=True)
-    _sync_folder(folder.parent)
+    sync_folder(folder.parent)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Give the file this content, durably: it has the old or the new one, never a part."""
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    _write_synced(fresh, data)
+    os.replace(fresh, path)
+    sync_folder(path.parent)
 
 
 def _write_synced(path: Path, data: bytes | pa.Buffer) -> None:
@@ -169,7 +178,7 @@ def _write_synced(path: Path, data: bytes | pa.Buffer) -> None:
         os.fsync(file.fileno())
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
