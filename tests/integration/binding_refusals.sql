@@ -82,3 +82,20 @@ select (1, 2) = (1, 2, 3)
 select a from t where a + 1
 select a from t where (a || b)
 select case when b || 'x' then 1 end from t
+select 1 || 2
+select * from nope.t
+select now() at time zone 'Nope/Zone'
+select row_to_json(1)
+select row_to_json(a) from t
+with recursive r as (select id from r) select * from r
+with recursive r as (select 1 as n union all select count(*) from r) select * from r
+with recursive r as (select 1 as n union all select n + 1.5 from r where n < 3) select * from r
+with recursive r as (select 1 as n union all select r.n from t left join r on true) select * from r
+with recursive r as (select n from r union all select 1) select * from r
+with recursive r as (select 1 as n union all select a.n from r a, r b) select * from r
+with recursive r as (select 1 as n union all select 2 where exists (select 1 from r)) select * from r
+with recursive r as (select 1 as n union all select n, n from r) select * from r
+select format('%z', 1)
+select format('%s %s', 1)
+select sum(a) over (order by d range '-1 day' preceding) from t
+select to_char(interval '1 day', 'Day')

@@ -69,6 +69,11 @@ def test_answers_are_those_of_postgres(beside: BesidePostgres) -> None:
     assert not found, "\n".join(found)
 
 
+def test_constructs_are_those_of_postgres(beside: BesidePostgres) -> None:
+    found = complaints(beside, "binding_queries_constructs.sql")
+    assert not found, "\n".join(found)
+
+
 def test_answers_in_another_time_zone(spark: SparkSession, postgres_server: PostgresServer) -> None:
     with both(spark, postgres_server, "America/New_York") as beside:
         found = complaints(beside, "binding_queries_new_york.sql")

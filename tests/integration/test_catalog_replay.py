@@ -26,6 +26,7 @@ from waterclock.catalog.system.errors import CatalogQueryError
 from waterclock.catalog.system.facts import SYSTEM_SCHEMAS
 from waterclock.catalog.system.routing import Route, route
 from waterclock.catalog.system.session import SessionFacts
+from waterclock.sql.parser import parse_statements
 from waterclock.testing.postgres_image import image_of
 from waterclock.testing.services import PostgresServer
 
@@ -321,7 +322,7 @@ def captured() -> Iterator[Captured]:
 
 def _is_ours(sql: str) -> bool:
     """Whether it is one query that the system relations answer."""
-    if ";" in sql or "pg_sleep" in sql:
+    if "pg_sleep" in sql or len(parse_statements(sql)) != 1:
         return False
     if not re.match(r"(\s|/\*.*?\*/|\()*(select|with|values)\b", sql, re.IGNORECASE | re.DOTALL):
         return False

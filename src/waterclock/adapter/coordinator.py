@@ -14,12 +14,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from waterclock.adapter.connections import settings_of
+from waterclock.adapter.errors import SourceFailed
 from waterclock.adapter.holds import Holds
+from waterclock.adapter.retention import kept_longer
 from waterclock.adapter.secrets import SecretBox
 from waterclock.adapter.sources import all_sources, origins
 from waterclock.adapter.tables import TableWriter
@@ -149,6 +151,12 @@ class Coordinator:
         found = [errors for errors in beside if errors is not None]
         return (*self.compute.errors_of(collection), *found)
 
+    def require_sources(self, collections: Sequence[GlobalId]) -> None:
+        """Raise `SourceFailed` if one of the collections is of a source that has failed."""
+        failed = self.sources.failed(collections) if collections else None
+        if failed is not None:
+            raise SourceFailed.of(failed)
+
     def let_go(self, collection: GlobalId, more: tuple[GlobalId, ...] = ()) -> None:
         """Forget a collection whose object was dropped."""
         self.tables.remove(collection)
@@ -214,6 +222,7 @@ class Coordinator:
             self.tables.advance()
             self.oracle.renew()
             behind = self.pace.retain_ms
-            self.holds.allow_compaction(wall_clock_ms() - behind, compaction(self, behind))
+            longer = kept_longer(self.current, behind)
+            self.holds.allow_compaction(wall_clock_ms() - behind, compaction(self, behind), longer)
         while not self._closing and self.compute.tick(self.pace.patience_s):
             pass

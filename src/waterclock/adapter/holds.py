@@ -21,6 +21,7 @@ from waterclock.storage.errors import CapabilityUnknown
 from waterclock.storage.subscription import Subscription
 
 _NOWHERE: Mapping[str, int] = MappingProxyType({})
+_NONE: Mapping[GlobalId, int] = MappingProxyType({})
 
 
 class Hold:
@@ -144,10 +145,16 @@ class Holds:
         with self._lock:
             self._open.discard(hold)
 
-    def allow_compaction(self, time: int, elsewhere: Mapping[str, int] = _NOWHERE) -> None:
+    def allow_compaction(
+        self,
+        time: int,
+        elsewhere: Mapping[str, int] = _NOWHERE,
+        longer: Mapping[GlobalId, int] = _NONE,
+    ) -> None:
         """Move the durable holds up to `time`, or as far towards it as the reads allow.
 
         `elsewhere` has the time for each timeline other than that of the tables, by its name.
+        Collections in `longer` stay behind by so much more.
         """
         with self._lock:
             needed: dict[GlobalId, int] = {}
@@ -157,7 +164,8 @@ class Holds:
             moves = []
             for collection, kept in self._kept.items():
                 timeline = kept.frontier.timeline
-                wanted = time if timeline == EPOCH_MILLIS else elsewhere.get(timeline.id, 0)
+                usual = time if timeline == EPOCH_MILLIS else elsewhere.get(timeline.id, 0)
+                wanted = usual - longer.get(collection, 0)
                 target = min(wanted, needed.get(collection, wanted))
                 if target > _time(kept.frontier):
                     moves.append((kept, timeline.frontier(target)))

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from waterclock.adapter.picking import picked
 from waterclock.adapter.planning import Plan
-from waterclock.adapter.reading import Moment, at_time
+from waterclock.adapter.reading import Moment
 from waterclock.compute.snapshot import rows_of
 from waterclock.model.ids import GlobalId
 from waterclock.persist.consolidate import consolidate
@@ -45,8 +45,7 @@ async def rows_with(
     simple = plan.bound.simple
     if simple is not None:
         return picked(contents[simple.source], simple)
-    sql = at_time(plan.bound.sql, moment.time)
-    return await reading.evaluate_over(sql, plan.inputs, contents)
+    return await reading.evaluate_over(plan.bound.sql, plan.inputs, contents, moment.time)
 
 
 def with_changes(rows: pa.Table, changes: pa.Table) -> pa.Table:

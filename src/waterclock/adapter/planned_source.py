@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from waterclock.catalog.objects import Column
@@ -43,3 +43,5 @@ class PlannedSource:
     """What catalogs call its kind, if otherwise."""
     notices: tuple[str, ...] = ()
     """What the user should know, although it is no error."""
+    undo: Callable[[], None] | None = None
+    """What takes back what was made outside for it, if the source is not created in the end."""

@@ -12,11 +12,16 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import fields, is_dataclass
 from typing import Generic, TypeVar
 
 from waterclock.adapter.planning import Plan
+from waterclock.catalog.system.errors import SyntaxFault
 from waterclock.catalog.system.routing import Route, route
+from waterclock.sql.errors import SqlFault
+from waterclock.sql.query import tree
+from waterclock.sql.query.queries import parse_query
 
 _KEPT = 2000
 
@@ -59,9 +64,35 @@ class Plans:
         """Where the query goes, which its text alone decides."""
         found = self._routes.get(text)
         if found is None:
-            found = route(text, self._is_system)
+            try:
+                found = route(text, self._is_system)
+            except SyntaxFault:
+                found = self._route_as_written(text)
             self._routes.put(text, found)
         return found
+
+    def _route_as_written(self, text: str) -> Route:
+        """Where a query goes that the catalog's own engine can not read.
+
+        One that nobody can read is as good as a user's: binding it tells what is wrong, and where.
+        """
+        try:
+            query = parse_query(text)
+        except SqlFault:
+            return Route.USER
+        nodes = list(_nodes(query))
+        common = {node.name for node in nodes if isinstance(node, tree.CommonTable)}
+        names = [node.name for node in nodes if isinstance(node, tree.Table)]
+        found = {
+            self._is_system(name[-2] if len(name) > 1 else None, name[-1])
+            for name in names
+            if len(name) > 1 or name[0] not in common
+        }
+        if len(found) == 2:
+            return Route.MIXED
+        if not found:
+            return Route.CONSTANT
+        return Route.CATALOG if found.pop() else Route.USER
 
     def plan(self, key: Hashable, make: Callable[[], Plan]) -> Plan:
         """The plan that is kept under the key, or else a new one. What `make` raises is raised."""
@@ -71,3 +102,14 @@ class Plans:
             if not found.bound.uses_now and not found.bound.uses_mz_now:
                 self._plans.put(key, found)
         return found
+
+
+def _nodes(node: object) -> Iterator[object]:
+    """All nodes of a tree."""
+    if isinstance(node, tuple):
+        for each in node:
+            yield from _nodes(each)
+    elif is_dataclass(node):
+        yield node
+        for each in fields(node):
+            yield from _nodes(getattr(node, each.name))

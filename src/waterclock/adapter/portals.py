@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from waterclock.adapter.api import PortalDescription, Response, Rows, StatementDescription
+from waterclock.adapter.api import (
+    Format,
+    PortalDescription,
+    Response,
+    Rows,
+    StatementDescription,
+)
 from waterclock.adapter.scrolling import Scroll
+from waterclock.catalog.system.session import SessionCursor, SessionStatement
 from waterclock.sql.parser import Parsed
 
 if TYPE_CHECKING:
@@ -23,6 +31,10 @@ class Quick(Protocol):
         """The answer, or None without a trace if the ordinary way has to be taken."""
 
 
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedStatement:
     """A statement of Parse or PREPARE; None if its text holds no statement."""
@@ -30,6 +42,9 @@ class PreparedStatement:
     parsed: Parsed | None
     description: StatementDescription
     shortcut: Quick | None = None
+    made: datetime.datetime = field(default_factory=_now)
+    prepare: str | None = None
+    """The whole text of PREPARE, if that has made it."""
 
 
 @dataclass(slots=True)
@@ -53,3 +68,37 @@ class Portal:
     is_kept: bool = False
     """Whether it has."""
     is_done: bool = False
+    made: datetime.datetime = field(default_factory=_now)
+    declare: str | None = None
+    """The whole text of DECLARE, if that has made it."""
+
+
+def statements_shown(statements: Mapping[str, PreparedStatement]) -> tuple[SessionStatement, ...]:
+    """The prepared statements as pg_prepared_statements has them; the unnamed one is none."""
+    return tuple(
+        SessionStatement(
+            name,
+            each.prepare if each.prepare is not None else each.parsed.text,
+            each.made,
+            tuple(kind.oid for kind in each.description.parameters),
+            each.prepare is not None,
+        )
+        for name, each in statements.items()
+        if name and each.parsed is not None
+    )
+
+
+def cursors_shown(portals: Mapping[str, Portal]) -> tuple[SessionCursor, ...]:
+    """The portals as pg_cursors has them; the unnamed one is that of the query itself."""
+    return tuple(
+        SessionCursor(
+            name,
+            each.declare if each.declare is not None else each.parsed.text,
+            each.made,
+            each.is_held,
+            Format.BINARY in each.description.formats,
+            each.scroll is not None,
+        )
+        for name, each in portals.items()
+        if name and each.parsed is not None
+    )

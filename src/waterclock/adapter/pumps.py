@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from waterclock.adapter.following import Step, Steps, gone
-from waterclock.adapter.reading import Bell
+from waterclock.adapter.reading import LOOK_AGAIN_S, Bell
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
 
@@ -101,6 +101,7 @@ class Pump:
         except KeyError as error:
             raise gone() from error
         self._hold.move(after)
+        self._watched = watched
         self._make = (followed.collection, errors, followed.columns, after)
         for each in watched:
             core.store.watch(str(each), self._bell)
@@ -130,7 +131,8 @@ class Pump:
             while not self.is_over:
                 step = await asyncio.to_thread(steps.read)
                 if step is None:
-                    await self._bell.wait()
+                    self._core.require_sources(self._watched)
+                    await self._bell.wait(LOOK_AGAIN_S)
                 else:
                     self._hand_out(step)
         except WaterclockError as error:

@@ -12,14 +12,15 @@ import asyncio
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from waterclock.adapter.coordinator import Coordinator
-from waterclock.adapter.errors import SourceFailed, ViewInError
+from waterclock.adapter.errors import ViewInError
 from waterclock.adapter.holds import Hold
+from waterclock.adapter.sources import origins
 from waterclock.adapter.timelines import timeline_of
 from waterclock.catalog.catalog import Catalog
 from waterclock.catalog.objects import Index
@@ -29,7 +30,7 @@ from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Schema
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.oracle.errors import InvalidAsOf
-from waterclock.oracle.selection import AsOf, Input, Isolation, Selection, select
+from waterclock.oracle.selection import AsOf, Input, Isolation, Reason, Selection, select
 from waterclock.persist.rows import TIME, row_schema
 from waterclock.persist.state import State
 from waterclock.storage import riders
@@ -39,7 +40,9 @@ from waterclock.storage.errors import CapabilityMisstated
 FEW_KEYS = 64
 """So many keys are looked up sooner than another thread would be awake to do it."""
 
-
+LOOK_AGAIN_S = 1.0
+"""How often one who waits looks whether what is waited for can come at all: that a source has
+failed rings no bell."""
 _NOW = "MZ_NOW()"
 _QUOTED_OR_NOW = re.compile(r"'(?:[^'\\]|\\.)*'|`[^`]*`|MZ_NOW\(\)", re.DOTALL)
 """What is quoted, where the call does not count, or the call."""
@@ -80,8 +83,10 @@ class Bell:
     def set(self) -> None:
         self._loop.call_soon_threadsafe(self._news.set)
 
-    async def wait(self) -> None:
-        await self._news.wait()
+    async def wait(self, seconds: float) -> None:
+        """Until there are news, or so long."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), seconds)
         self._news.clear()
 
 
@@ -164,6 +169,8 @@ class Reading:
         since = self._core.holds.since(read)
         if since is None or not since <= time < upper or self._core.store.has_failed:
             return None
+        if can_fail and self._core.sources.has_failures:
+            return None
         errors = self._with_errors(read)[len(read) :] if can_fail else []
         return time if self._have_none(errors, time) else None
 
@@ -182,19 +189,24 @@ class Reading:
         return list(dict.fromkeys([*collections, *errors]))
 
     async def complete(self, moment: Moment, wanted: Sequence[GlobalId]) -> None:
-        """Wait until these are complete at the moment, and tell the oracle."""
+        """Wait until these are complete at the moment, and tell the oracle.
+
+        Raises `SourceFailed` if what they are made from can not go on. What was complete before is
+        not an answer then, unless AS OF asks for it.
+        """
         collections = self._with_errors(wanted)
         time = moment.time
+        if moment.selection.reason is not Reason.AS_OF:
+            current = self._core.current
+            self._core.require_sources([each for c in wanted for each in origins(current, c)])
         if not self._are_complete(collections, time):
             bell = Bell()
             for collection in collections:
                 self._core.store.watch(str(collection), bell)
             while not self._are_complete(collections, time):
-                failed = self._core.sources.failed(collections)
-                if failed is not None:
-                    raise SourceFailed.of(failed)
+                self._core.require_sources(collections)
                 self._core.wake()
-                await bell.wait()
+                await bell.wait(LOOK_AGAIN_S)
         read_ts = moment.selection.oracle_read
         if read_ts is not None and time > read_ts:
             self._core.oracle.apply_write(time)
@@ -265,19 +277,24 @@ class Reading:
             collection: await self.contents(moment, collection, schema, cancelled)
             for collection, schema in inputs.items()
         }
-        return await self.evaluate_over(at_time(sql, moment.time), inputs, contents)
+        return await self.evaluate_over(sql, inputs, contents, moment.time)
 
     async def evaluate_over(
         self,
         sql: str,
         inputs: Mapping[GlobalId, Schema],
         contents: Mapping[GlobalId, pa.Table],
+        time: int | None,
     ) -> pa.Table:
-        """The result of a query over contents that are known already."""
+        """The result of a query over contents that are known already.
+
+        `time` is what `mz_now()` tells; a query that asks for it must have one.
+        """
         group = uuid.uuid4().hex
         evaluator = self._core.evaluator
+        text = sql if time is None else at_time(sql, time)
         try:
-            return await asyncio.to_thread(evaluator.evaluate, sql, inputs, contents, group)
+            return await asyncio.to_thread(evaluator.evaluate, text, inputs, contents, group)
         except asyncio.CancelledError:  # the thread goes on until its job ends
             asyncio.get_running_loop().run_in_executor(None, evaluator.cancel, group)
             raise

@@ -37,7 +37,12 @@ from waterclock.adapter.errors import (
     UnknownCursor,
     UnknownStatement,
 )
-from waterclock.adapter.portals import Portal, PreparedStatement
+from waterclock.adapter.portals import (
+    Portal,
+    PreparedStatement,
+    cursors_shown,
+    statements_shown,
+)
 from waterclock.adapter.quick.shortcut import Shortcut
 from waterclock.adapter.reading import Cancellation
 from waterclock.adapter.results import closed
@@ -77,6 +82,8 @@ class SqlSession:
         self.transaction = Transaction()
         self.statements: dict[str, PreparedStatement] = {}
         self.portals: dict[str, Portal] = {}
+        self.running = ""
+        """The text of the statement that runs, or has run last."""
         self.watch = Watch()
         self.started = datetime.datetime.now(datetime.UTC)
 
@@ -124,6 +131,8 @@ class SqlSession:
             settings=self.settings.changed(),
             now=self.transaction.started,
             started=self.front.started,
+            statements=statements_shown(self.statements),
+            cursors=cursors_shown(self.portals),
         )
 
     # The simple protocol
@@ -355,6 +364,7 @@ class SqlSession:
 
     async def _run(self, parsed: Parsed, parameters: Sequence[pa.Scalar]) -> Response:
         self._require_sound(parsed)
+        self.running = parsed.text
         return await sequencer.run(self, parsed, parameters)
 
     async def _guarded(self, work: Callable[[], Awaitable[Response]]) -> Response:

@@ -178,18 +178,26 @@ def create_statement(catalog: Catalog, found: AnyRelation) -> str | None:
     name = qualified(catalog, found)
     match found:
         case Table():
-            return f"CREATE TABLE {name} ({', '.join(_declared(c) for c in found.columns)})"
+            columns = ", ".join(_declared(c) for c in found.columns)
+            return f"CREATE TABLE {name} ({columns}){_options(found)}"
         case View():
             return f"CREATE VIEW {name} AS {found.query.sql}"
         case MaterializedView():
             cluster = quoted(catalog.get(found.cluster, Cluster).name)
-            return f"CREATE MATERIALIZED VIEW {name} IN CLUSTER {cluster} AS {found.query.sql}"
+            head = f"CREATE MATERIALIZED VIEW {name} IN CLUSTER {cluster}{_options(found)}"
+            return f"{head} AS {found.query.sql}"
         case Source():
             return found.sql
         case Subsource() | SourceProgress():
             return None
         case _:
             assert_never(found)
+
+
+def _options(found: Table | MaterializedView) -> str:
+    if found.retain_ms is None:
+        return ""
+    return f" WITH (RETAIN HISTORY = '{found.retain_ms}ms')"
 
 
 def qualified(catalog: Catalog, found: AnyRelation | Index) -> str:

@@ -75,9 +75,12 @@ def create_cluster(draft: Draft, name: str, owner: Oid) -> Cluster:
     return cluster
 
 
-def create_table(draft: Draft, site: Site, columns: Sequence[Column]) -> Table:
+def create_table(
+    draft: Draft, site: Site, columns: Sequence[Column], retain_ms: int | None = None
+) -> Table:
     """A new table. Raises also if a column's name is repeated or reserved."""
-    return placed_with_rows(draft, Table(**relation_parts(draft, site, columns)))
+    parts = relation_parts(draft, site, columns)
+    return placed_with_rows(draft, Table(**parts, retain_ms=retain_ms))
 
 
 def create_view(draft: Draft, site: Site, columns: Sequence[Column], query: Query) -> View:

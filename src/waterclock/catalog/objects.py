@@ -133,6 +133,8 @@ class Item(Owned, frozen=True, kw_only=True, omit_defaults=True):
     namespace: Oid
     collections: tuple[GlobalId, ...] = ()
     """Collections in storage that belong to it besides the one of its own id."""
+    retain_ms: int | None = None
+    """How long its past contents stay readable, if that was asked for."""
 
     @property
     def uses(self) -> tuple[GlobalId, ...]:

@@ -36,6 +36,7 @@ class SourceDefinition:
     value_format: str | None = None
     collections: tuple[GlobalId, ...] = ()
     """Those that come and go with it besides its remap."""
+    retain_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ def create_source(
         key_format=defined.key_format,
         value_format=defined.value_format,
         collections=(() if remap is None else (remap,)) + defined.collections,
+        retain_ms=defined.retain_ms,
     )
     placed_with_rows(draft, source)
     made = tuple(_subsource(draft, source, each) for each in subsources)

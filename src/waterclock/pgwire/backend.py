@@ -100,13 +100,20 @@ def copy_out_response(form: Format, columns: int) -> bytes:
 
 
 def type_length(oid: int) -> int:
-    """Bytes of a value of the type, -1 if that varies or the type is not ours."""
+    """Bytes of a value of the type, -1 if that varies or nobody knows the type."""
     if element_of(oid) is not None:
         return -1
     try:
         return type_info(oid).length
     except UnknownType:
-        return -1
+        return _SYSTEM_LENGTHS.get(oid, -1)
+
+
+_SYSTEM_LENGTHS = {
+    **dict.fromkeys((24, 2202, 2203, 2204, 2205, 2206, 4089, 4096, 4191, 3734, 3769), 4),
+    **{28: 4, 29: 4, 2278: 4, 27: 6},
+}
+"""Of types that only the system's relations have: regclass and the like, xid, cid, void, tid."""
 
 
 def _copy_formats(form: Format, columns: int) -> bytes:

@@ -51,6 +51,12 @@ class InvalidTypeModifier(SqlFault):
     sqlstate: ClassVar[str] = "22023"
 
 
+class InvalidParameter(SqlFault):
+    """There is no such option for the object."""
+
+    sqlstate: ClassVar[str] = "22023"
+
+
 class UnknownTypeName(SqlFault, UnknownType):
     """No type has that name."""
 

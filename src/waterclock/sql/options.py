@@ -6,6 +6,7 @@ of the wrong kind is a syntax error at the option.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 
 from waterclock.sql.ast.common import (
@@ -20,6 +21,14 @@ from waterclock.sql.errors import SyntaxFault
 
 _TRUE = ("true", "on", "1")
 _FALSE = ("false", "off", "0")
+_MILLIS = {
+    **dict.fromkeys(("us", "microsecond"), 0.001),
+    **dict.fromkeys(("ms", "millisecond"), 1.0),
+    **dict.fromkeys(("s", "sec", "second"), 1000.0),
+    **dict.fromkeys(("m", "min", "minute"), 60_000.0),
+    **dict.fromkeys(("h", "hour"), 3_600_000.0),
+    **dict.fromkeys(("d", "day"), 86_400_000.0),
+}
 
 
 def by_name(options: tuple[Option, ...], known: Collection[str]) -> Mapping[str, Option]:
@@ -70,6 +79,28 @@ def integer(option: Option) -> int:
             return int(digits)
         case _:
             raise SyntaxFault(f"{option.name} requires an integer value", option.position)
+
+
+def milliseconds(option: Option, *, bare: str = "") -> float:
+    """A length of time such as `1s` or `2 minutes`; `bare` is the unit of a number without one."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text(option).lower())
+    unit = None if found is None else found[2] or bare
+    millis = None if unit is None else _MILLIS.get(unit) or _MILLIS.get(unit.removesuffix("s"))
+    if found is None or millis is None:
+        raise SyntaxFault(
+            f"{option.name} requires a length of time",
+            option.position,
+            hint="Write it as in '1s', '500ms' or '2 minutes'.",
+        )
+    return float(found[1]) * millis
+
+
+def shown_duration(millis: int) -> str:
+    """The length of time in the largest unit that it is a whole number of."""
+    for unit in ("d", "h", "min", "s"):
+        if millis and millis % _MILLIS[unit] == 0:
+            return f"{millis // int(_MILLIS[unit])}{unit}"
+    return f"{millis}ms"
 
 
 def _is_integer(digits: str) -> bool:

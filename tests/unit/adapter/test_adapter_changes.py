@@ -43,6 +43,7 @@ async def test_errors_stand_where_the_statement_says_it(world: AdapterWorld) -> 
         "INSERT INTO t VALUES (1, 'a'), (1 + 1, ?nope)",
         "INSERT INTO t SELECT a, ?nope FROM t",
         "WITH u AS (SELECT 1 AS c) INSERT INTO t SELECT ?nope, 'x' FROM u",
+        "WITH u AS (SELECT 1 AS c) INSERT INTO t WITH v AS (TABLE u) SELECT ?nope, 'x' FROM v",
         "WITH u AS (SELECT ?nope) INSERT INTO t VALUES ((SELECT 1 FROM u), 'x')",
     ):
         fault = await client.fails(text.replace("?", ""))

@@ -187,3 +187,32 @@ async def test_a_portal_and_a_cursor_are_one_thing(world: AdapterWorld) -> None:
     await session.bind("p", "s", [], ())
     await taken(await session.execute("p", 1))
     assert await client.rows("FETCH 2 p") == [(2,), (3,)]
+
+
+# --- What the catalog tells of them ---------------------------------------------------------------
+
+
+@in_world
+async def test_a_session_sees_its_own_statements_and_cursors(world: AdapterWorld) -> None:
+    client, other = await world.connect(), await world.connect()
+    await client.run("PREPARE p (int, text) AS SELECT $1, $2")
+    await client.session.parse("named", "SELECT 1", [])
+    await client.session.sync()
+    asked = (
+        "SELECT name, statement, parameter_types, from_sql, prepare_time IS NOT NULL"
+        " FROM pg_prepared_statements ORDER BY name"
+    )
+    assert await client.rows(asked) == [
+        ("named", "SELECT 1", [], False, True),
+        ("p", "PREPARE p (int, text) AS SELECT $1, $2", ["integer", "text"], True, True),
+    ]
+    await client.run("BEGIN")
+    await client.run("DECLARE c SCROLL CURSOR FOR VALUES (1)")
+    flags = "SELECT name, statement, is_holdable, is_binary, is_scrollable FROM pg_cursors"
+    expected = ("c", "DECLARE c SCROLL CURSOR FOR VALUES (1)", False, False, True)
+    assert await client.rows(flags) == [expected]
+    await client.run("CLOSE c")
+    await client.run("DEALLOCATE ALL")
+    for relation in ("pg_cursors", "pg_prepared_statements"):
+        assert await client.rows(f"SELECT count(*) FROM {relation}") == [(0,)]
+        assert await other.rows(f"SELECT count(*) FROM {relation}") == [(0,)]

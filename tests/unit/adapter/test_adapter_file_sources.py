@@ -125,6 +125,30 @@ async def test_what_can_not_be_read_fails_reads_at_those_times(
 
 
 @with_files
+async def test_a_source_that_fails_while_it_runs(world: AdapterWorld, folder: Path) -> None:
+    """What was complete before is no answer any more, unless it is asked for by its time."""
+    one = folder / "one.txt"
+    one.write_text("a\nb\n")
+    client, waiter = await world.connect(), await world.connect()
+    await client.tag(f"CREATE SOURCE f FROM FILE '{folder}' FORMAT TEXT {FAST}")
+    await until(client, "SELECT text FROM f", [("a",), ("b",)])
+    [(before,)] = await client.rows("SELECT mz_timestamp FROM f_progress")
+    far = f"SELECT text FROM f AS OF {before + 3_600_000}"
+    waiting = [asyncio.create_task(waiter.fails(each)) for each in (far,)]
+    follower = await world.connect()
+    waiting.append(asyncio.create_task(follower.fails("SUBSCRIBE f")))
+    await asyncio.sleep(0.1)
+    one.write_text("a\n")
+    error = await until_error(client, "SELECT text FROM f")
+    assert error.sqlstate == "55000"
+    assert "has failed" in error.message
+    for told in await asyncio.gather(*waiting):
+        assert (told.sqlstate, told.message) == (error.sqlstate, error.message)
+    assert await client.rows(f"SELECT text FROM f AS OF {before}") == [("a",), ("b",)]
+    assert await client.rows('SELECT "offset" FROM f_progress') == [(4,)]
+
+
+@with_files
 async def test_formats(world: AdapterWorld, folder: Path) -> None:
     (folder / "a.csv").write_text("id;name\n1;x\n2;y\n")
     (folder / "a.txt").write_text("one\ntwo\n")

@@ -10,8 +10,9 @@ import pytest
 
 from waterclock.adapter.api import Rows
 from waterclock.adapter.errors import StatementCancelled
-from waterclock.adapter.plans import Recent
+from waterclock.adapter.plans import Plans, Recent
 from waterclock.adapter.sequencer import queries
+from waterclock.catalog.system.routing import Route
 from waterclock.errors import WaterclockError
 from waterclock.testing.adapter_world import AdapterWorld, Client, in_world, taken
 
@@ -250,3 +251,38 @@ async def test_a_statement_is_stopped_and_the_session_goes_on(world: AdapterWorl
         await client.run("RESET statement_timeout")
         assert await client.rows("SELECT a FROM t WHERE a = 1") == [(1,)]
         assert not running.cancelled()
+
+
+def is_system(schema: str | None, name: str) -> bool:
+    return schema == "pg_catalog" or (schema is None and name.startswith("pg_"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT @ -5", Route.CONSTANT),
+        ("SELECT (a, b) OVERLAPS (c, d) FROM t", Route.USER),
+        ("WITH t AS (SELECT 1 AS a) SELECT @ a FROM t", Route.CONSTANT),
+        ("SELECT @ oid FROM pg_class", Route.CATALOG),
+        ("SELECT @ oid FROM pg_class, public.pg_mine", Route.MIXED),
+        ("SELECT @ FROM WHERE", Route.USER),
+    ],
+)
+def test_where_a_query_goes_that_only_we_can_read(text: str, expected: Route) -> None:
+    assert Plans(is_system).route(text) is expected
+
+
+@in_world
+async def test_who_says_what_is_wrong_with_a_constant(world: AdapterWorld) -> None:
+    client = await made(world)
+    for text, sqlstate in {
+        "SELECT 1 || 2": "42883",  # though the catalog's own engine would have an answer
+        "SELECT current_setting('nope')": "42704",  # which only the catalog's own engine knows
+        "SELECT no_such(@ -5)": "42883",
+        "SELECT (1, 2": "42601",
+    }.items():
+        with pytest.raises(WaterclockError) as caught:
+            await client.run(text)
+        assert caught.value.sqlstate == sqlstate, text
+        if sqlstate in ("42883", "42601"):
+            assert getattr(caught.value, "position", None) is not None, text

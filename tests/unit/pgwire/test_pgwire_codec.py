@@ -192,3 +192,21 @@ def test_backend_messages() -> None:
     assert backend.authentication_sasl(["A", "B"]) == b"R\0\0\0\x0d\0\0\0\x0aA\0B\0\0"
     assert backend.negotiate_version(0, ["_pq_.x"]).startswith(b"v\0\0\0\x13\0\3\0\0\0\0\0\1_pq_.x")
     assert backend.backend_key_data(1, b"abcd") == b"K\0\0\0\x0c\0\0\0\1abcd"
+
+
+@pytest.mark.parametrize(
+    ("oid", "length"),
+    [
+        (23, 4),
+        (25, -1),
+        (1007, -1),
+        (2205, 4),
+        (2206, 4),
+        (24, 4),
+        (2278, 4),
+        (27, 6),
+        (999_999, -1),
+    ],
+)
+def test_lengths_of_types(oid: int, length: int) -> None:
+    assert backend.type_length(oid) == length

@@ -108,7 +108,7 @@ def test_settings(parse: Parse, text: str, expected: Statement) -> None:
         ("BEGIN", Begin()),
         ("BEGIN WORK", Begin()),
         ("BEGIN READ ONLY", Begin(TransactionModes(read_only=True))),
-        ("START TRANSACTION ISOLATION LEVEL SERIALIZABLE", Begin(SERIALIZABLE)),
+        ("START TRANSACTION ISOLATION LEVEL SERIALIZABLE", Begin(SERIALIZABLE, is_start=True)),
         (
             "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE NOT DEFERRABLE",
             Begin(TransactionModes(Isolation.REPEATABLE_READ, False, False)),

@@ -7,6 +7,7 @@ refused by name: columns of tables are as they were made.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +16,7 @@ import pyarrow as pa
 from waterclock.adapter.api import Done, Notice, Response
 from waterclock.adapter.errors import ObjectInUse, Unsupported
 from waterclock.adapter.planning import name_of
+from waterclock.adapter.retention import RETAIN, retain_option, retained_ms
 from waterclock.adapter.sequencer import inserts, writing
 from waterclock.adapter.sequencer.objects import MISSING, named
 from waterclock.adapter.sequencer.roles import require_right_over, role_of
@@ -44,6 +46,8 @@ from waterclock.model.errors import DuplicateColumn, UnknownColumn
 from waterclock.sql import ast
 from waterclock.sql.ast import objects as actions
 from waterclock.sql.ast.common import ObjectKind, ObjectName
+from waterclock.sql.parser import parse_statements
+from waterclock.sql.printing import create_text
 
 if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
@@ -103,6 +107,10 @@ def _act(
         case actions.SetCluster(cluster) if isinstance(found, MaterializedView | Index | Source):
             target = draft.catalog.cluster(cluster.name)
             draft.change(found, msgspec.structs.replace(found, cluster=target.oid))
+        case actions.SetOptions() | actions.ResetOptions() if isinstance(
+            found, Table | MaterializedView | Index | Source
+        ):
+            _set_retention(draft, found, action)
         case actions.SetDefault() if isinstance(found, Table):
             _set_default(session, draft, found, action)
         case _:
@@ -257,6 +265,29 @@ def _set_default(
     columns = list(found.columns)
     columns[place] = msgspec.structs.replace(columns[place], default=text)
     draft.change(found, msgspec.structs.replace(found, columns=tuple(columns)))
+
+
+def _set_retention(
+    draft: Draft,
+    found: Table | MaterializedView | Index | Source,
+    action: actions.SetOptions | actions.ResetOptions,
+) -> None:
+    match action:
+        case actions.SetOptions(given):
+            kept = retained_ms(given)
+            is_said = kept is not None
+        case actions.ResetOptions(names):
+            kept, is_said = None, RETAIN in names
+    if not is_said:
+        return
+    changed = msgspec.structs.replace(found, retain_ms=kept)
+    if isinstance(changed, Source):
+        [made] = parse_statements(changed.sql)
+        assert isinstance(made.statement, ast.CreateSource)
+        others = tuple(each for each in made.statement.options if each.name != RETAIN)
+        said = replace(made.statement, options=(*others, *retain_option(kept)))
+        changed = msgspec.structs.replace(changed, sql=create_text(said))
+    draft.change(found, changed)
 
 
 # Comments

@@ -10,9 +10,9 @@ is there; with a timeout, it takes what comes until then.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
@@ -44,7 +44,6 @@ from waterclock.model.pg_types import PgType
 from waterclock.sql import ast, options
 from waterclock.sql.ast.common import Option
 from waterclock.sql.ast.session import Direction
-from waterclock.sql.errors import SyntaxFault
 from waterclock.sql.lexer import lex
 from waterclock.sql.parser import Parsed
 from waterclock.sql.tokens import Kind
@@ -74,7 +73,8 @@ async def prepare(session: SqlSession, statement: ast.Prepare, _: Parameters) ->
     if statement.name in session.statements:
         raise DuplicateStatement(f'prepared statement "{statement.name}" already exists')
     parsed = _parsed(statement.statement, statement.text)
-    session.statements[statement.name] = await session.prepared(parsed, statement.types)
+    prepared = await session.prepared(parsed, statement.types)
+    session.statements[statement.name] = replace(prepared, prepare=session.running)
     return Done("PREPARE")
 
 
@@ -158,6 +158,7 @@ async def declare(
         is_cursor=True,
         is_held=statement.hold,
         is_done=True,
+        declare=session.running,
     )
     return Done("DECLARE CURSOR")
 
@@ -273,33 +274,12 @@ async def _as_they_come(
         wait_s = 0.0 if deadline is None else max(0.0, deadline - time.monotonic())
 
 
-_UNITS_S = {
-    "": 1.0,
-    "ms": 0.001,
-    "millisecond": 0.001,
-    "s": 1.0,
-    "sec": 1.0,
-    "second": 1.0,
-    "m": 60.0,
-    "min": 60.0,
-    "minute": 60.0,
-    "h": 3600.0,
-    "hour": 3600.0,
-    "d": 86400.0,
-    "day": 86400.0,
-}
-
-
 def _timeout(asked: tuple[Option, ...]) -> float | None:
     """How many seconds FETCH may wait for rows; None if nothing was said."""
     option = options.by_name(asked, ("timeout",)).get("timeout")
     if option is None:
         return None
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", options.text(option).lower())
-    unit = None if found is None else _UNITS_S.get(found[2], _UNITS_S.get(found[2][:-1]))
-    if found is None or unit is None:
-        raise SyntaxFault("timeout requires a length of time, such as '1s'", option.position)
-    return float(found[1]) * unit
+    return options.milliseconds(option, bare="s") / 1000
 
 
 async def close(session: SqlSession, statement: ast.CloseCursor, _: Parameters) -> Response:

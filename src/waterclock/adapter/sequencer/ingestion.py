@@ -10,8 +10,8 @@ entered in `_PLANNED_BY`.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +22,7 @@ from waterclock.adapter.coordinator import wall_clock_ms
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planned_source import PlannedSource
 from waterclock.adapter.planning import name_of
+from waterclock.adapter.retention import RETAIN, retained_ms
 from waterclock.adapter.sequencer import file_sources, kafka_sources, postgres_sources
 from waterclock.adapter.sequencer.messages import (
     SOURCE_OPTIONS,
@@ -46,6 +47,7 @@ from waterclock.model.pg_types import MZ_TIMESTAMP, pg_type_of
 from waterclock.model.schema import Column as StoredColumn
 from waterclock.model.schema import Schema
 from waterclock.model.timeline import EPOCH_MILLIS
+from waterclock.persist.errors import Fenced, Unavailable
 from waterclock.persist.rows import TIME
 from waterclock.sql import ast, options
 from waterclock.sql.ast.common import Identifier, ObjectName, Option
@@ -61,6 +63,7 @@ from waterclock.sql.errors import SyntaxFault
 from waterclock.sql.printing import create_text
 from waterclock.storage.api import ERROR_ROWS, Description, Writers
 from waterclock.storage.sources.api import STATE_ROWS
+from waterclock.storage.sources.errors import TransientFault
 from waterclock.storage.sources.generators import connector as load_generators
 from waterclock.storage.sources.generators.api import Options
 
@@ -86,13 +89,43 @@ class Beside:
 
 async def create(session: SqlSession, statement: ast.CreateSource, _: Parameters) -> Response:
     planned = await _planned(session, statement)
+    try:
+        made = await _created(session, statement, planned)
+    except (Fenced, Unavailable):
+        raise  # nobody knows whether there is a source now
+    except Exception:
+        await _undone(planned)
+        raise
+    if made is None:
+        await _undone(planned)
+        return Done("CREATE SOURCE")
+    core = session.front.core
+    for item in (made.source, *made.subsources):
+        core.adopt(item.id)
+    core.sources.add(description_of(core.current, made.source))
+    for told in planned.notices:
+        session.notify(Notice(told))
+    return Done("CREATE SOURCE")
+
+
+async def _undone(planned: PlannedSource) -> None:
+    """Nothing is left outside of a source that is not created."""
+    if planned.undo is not None:
+        with suppress(TransientFault):
+            await asyncio.to_thread(planned.undo)
+
+
+async def _created(
+    session: SqlSession, statement: ast.CreateSource, planned: PlannedSource
+) -> NewSource | None:
+    """The source, durably; None if there is one of that name already and that is no error."""
     core = session.front.core
     async with session.front.changing() as draft:
         site = _site(session, draft, statement.name)
         if statement.if_not_exists and _is_taken(session, draft, site):
             told = f'relation "{site.name}" already exists, skipping'
             session.notify(Notice(told, sqlstate="42P07"))
-            return Done("CREATE SOURCE")
+            return None
         made, beside = _made(session, draft, site, statement, planned)
         start = EPOCH_MILLIS.frontier(max(core.oracle.read_ts(), wall_clock_ms()))
         own = own_timeline(statement)
@@ -104,12 +137,7 @@ async def create(session: SqlSession, statement: ast.CreateSource, _: Parameters
             for collection, schema in (_collections(made, planned) | beside.schemas).items()
         ]
         await session.front.commit(draft, creations)
-    for item in (made.source, *made.subsources):
-        core.adopt(item.id)
-    core.sources.add(description_of(core.current, made.source))
-    for told in planned.notices:
-        session.notify(Notice(told))
-    return Done("CREATE SOURCE")
+    return made
 
 
 def _collections(made: NewSource, planned: PlannedSource) -> dict[GlobalId, Schema]:
@@ -154,6 +182,7 @@ def _made(
         planned.key_format,
         planned.value_format,
         tuple(beside.schemas),
+        retained_ms(tuple(each for each in statement.options if each.name == RETAIN)),
     )
     time = Column(TIME, MZ_TIMESTAMP, nullable=False)
     made = create_source(
@@ -172,7 +201,7 @@ def _kept(statement: ast.CreateSource, planned: PlannedSource, beside: Beside) -
     asked = options.by_name(statement.options, SOURCE_OPTIONS)
     interval = asked.get("timestamp interval")
     output = None if planned.is_split else next(iter(planned.outputs))
-    millis = None if interval is None else max(1, round(milliseconds(interval)))
+    millis = None if interval is None else max(1, round(_positive_ms(interval)))
     return KeptSource(
         connector=planned.definition,
         output=output,
@@ -343,7 +372,7 @@ def _load_generator(session: SqlSession, statement: ast.CreateSource) -> Planned
     asked = options.by_name(connector.options, known)
     wanted = Options(
         kind=connector.kind,
-        tick_ms=_of(asked, "tick interval", milliseconds)
+        tick_ms=_of(asked, "tick interval", _positive_ms)
         or _DEFAULT_TICK_MS.get(connector.kind, 1000.0),
         created_ms=wall_clock_ms(),
         seed=_of(asked, "seed", options.integer) or 0,
@@ -389,33 +418,11 @@ def _number(option: Option) -> float:
         raise SyntaxFault(f"{option.name} requires a numeric value", option.position) from None
 
 
-_UNITS_MS = {
-    "us": 0.001,
-    "microsecond": 0.001,
-    "ms": 1.0,
-    "millisecond": 1.0,
-    "s": 1000.0,
-    "sec": 1000.0,
-    "second": 1000.0,
-    "m": 60_000.0,
-    "min": 60_000.0,
-    "minute": 60_000.0,
-    "h": 3_600_000.0,
-    "hour": 3_600_000.0,
-}
-
-
-def milliseconds(option: Option) -> float:
-    """A span of time such as `1s`, `500ms` or `2 minutes`."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", options.text(option).lower())
-    unit = None if found is None else _UNITS_MS.get(found[2]) or _UNITS_MS.get(found[2][:-1])
-    if found is None or unit is None or not float(found[1]):
-        raise SyntaxFault(
-            f"{option.name} requires a positive interval",
-            option.position,
-            hint="Write it as in '1s', '500ms' or '2 minutes'.",
-        )
-    return float(found[1]) * unit
+def _positive_ms(option: Option) -> float:
+    millis = options.milliseconds(option)
+    if not millis:
+        raise SyntaxFault(f"{option.name} requires a positive length of time", option.position)
+    return millis
 
 
 RUN: dict[type[Any], Callable[..., Awaitable[Response]]] = {ast.CreateSource: create}

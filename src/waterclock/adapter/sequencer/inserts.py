@@ -33,6 +33,8 @@ from waterclock.sql.ast.changes import DefaultRow
 from waterclock.sql.ast.changes import Rows as ValueRows
 from waterclock.sql.ast.common import DefaultValue, ExpressionText, Identifier, QueryText
 from waterclock.sql.binding import bind_values
+from waterclock.sql.lexer import lex
+from waterclock.sql.tokens import Kind
 
 if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
@@ -169,7 +171,19 @@ def insert_query(statement: ast.Insert, source: QueryText) -> Composed:
     """What an INSERT inserts, with what the WITH in front of it says."""
     if statement.ctes is None:
         return composed(source)
+    more = _behind_with(source)
+    if more is not None:  # one WITH for both, for a query can not have two
+        return composed(statement.ctes, ", ", more)
     return composed(statement.ctes, " (", source, ")")
+
+
+def _behind_with(source: QueryText) -> QueryText | None:
+    """What comes behind the WITH that a query begins with; None if it does not."""
+    first, second, *_ = lex(source.text)
+    if first.kind is not Kind.WORD or first.value != "with" or second.value == "recursive":
+        return None
+    start = second.start
+    return QueryText(source.text[start:], source.position + start)
 
 
 async def _queried(

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
 
 KEY_NAME = "key"
-SOURCE_OPTIONS = ("timestamp interval", "timeline")
+SOURCE_OPTIONS = ("timestamp interval", "timeline", "retain history")
 """What may stand in WITH (...)."""
 
 

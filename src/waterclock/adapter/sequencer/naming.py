@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from waterclock.adapter.errors import Unsupported
+from waterclock.adapter.retention import retain_option
 from waterclock.catalog.catalog import Catalog
 from waterclock.catalog.objects import (
     AnyObject,
@@ -82,10 +83,12 @@ def create_statement(catalog: Catalog, found: AnyObject) -> str:
         case Secret():
             return create_text(ast.CreateSecret(name, ExpressionText("")))
         case Table():
-            return create_text(ast.CreateTable(name, tuple(map(_column, found.columns))))
+            columns = tuple(map(_column, found.columns))
+            kept = retain_option(found.retain_ms)
+            return create_text(ast.CreateTable(name, columns, options=kept))
         case View():
-            columns = tuple(Identifier(column.name) for column in found.columns)
-            return create_text(ast.CreateView(name, _query(catalog, found.query), columns))
+            names = tuple(Identifier(column.name) for column in found.columns)
+            return create_text(ast.CreateView(name, _query(catalog, found.query), names))
         case MaterializedView():
             return create_text(_materialized_view(catalog, found, name))
         case Index():
@@ -126,6 +129,7 @@ def _materialized_view(
         _query(catalog, found.query),
         tuple(Identifier(column.name) for column in found.columns),
         cluster=Identifier(catalog.get(found.cluster, Cluster).name),
+        options=retain_option(found.retain_ms),
     )
 
 
@@ -145,4 +149,5 @@ def _index(catalog: Catalog, found: Index) -> ast.CreateIndex:
         keys,
         Identifier(found.name),
         cluster=Identifier(catalog.get(found.cluster, Cluster).name),
+        options=retain_option(found.retain_ms),
     )

@@ -7,6 +7,7 @@ whoever plans does so in a thread.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from waterclock.adapter.connections import settings_of
@@ -27,6 +28,7 @@ from waterclock.sql.ast.sources import (
 )
 from waterclock.sql.errors import SyntaxFault
 from waterclock.storage.sources.postgres import connector as postgres
+from waterclock.storage.sources.postgres.publications import drop
 from waterclock.storage.sources.postgres.requirements import ColumnName, Found, Wanted, define
 
 if TYPE_CHECKING:
@@ -67,6 +69,9 @@ def planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
         local_names=_local_names(statement, found),
         connector=replace(connector, connection=full),
         notices=tuple(found.notices),
+        undo=partial(drop, settings, found.definition.publication)
+        if found.definition.owns_publication
+        else None,
     )
 
 
@@ -85,10 +90,15 @@ def _require_no_clauses(statement: ast.CreateSource) -> None:
 
 def _wanted(connector: ExternalConnector, statement: ast.CreateSource) -> Wanted:
     asked = options.by_name(connector.options, _OPTIONS)
-    if "publication" not in asked:
-        raise SyntaxFault("PUBLICATION option is required")
+    named = asked.get("publication")
+    if named is None and not isinstance(statement.subsources, TheseTables):
+        raise SyntaxFault(
+            "PUBLICATION option is required",
+            hint="Without it the source makes a publication of its own, for tables that are named"
+            " with FOR TABLES.",
+        )
     wanted = Wanted(
-        options.text(asked["publication"]),
+        None if named is None else options.text(named),
         as_text=_columns(asked.get("text columns")),
         excluded=_columns(asked.get("exclude columns")),
     )

@@ -43,6 +43,7 @@ from waterclock.oracle.selection import AsOf, Isolation
 from waterclock.sql import ast
 from waterclock.sql.ast.common import ExpressionText, QueryText
 from waterclock.sql.binding import bind_values, filled
+from waterclock.sql.binding.errors import UndefinedOperator
 
 if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 Parameters = Sequence[pa.Scalar]
 _UNKNOWN = ("42883", "42704")
 """The SQLSTATEs of a function, and of a type, that does not exist."""
+_NOT_UNDERSTOOD = ("42883", "42601", Unsupported.sqlstate)
+"""Those of what the catalog's own engine can not tell about either."""
 
 
 async def describe_query(
@@ -159,7 +162,7 @@ async def _timeless(session: SqlSession, plan: Plan) -> pa.Table:
     """The rows of a plan that reads nothing, and so has them at every time."""
     row = plan.bound.row
     if row is None:
-        table = await session.front.reading.evaluate_over(plan.bound.sql, {}, {})
+        table = await session.front.reading.evaluate_over(plan.bound.sql, {}, {}, None)
     else:
         table = known_row(plan, row)
     return shaped(table, [column.type for column in plan.bound.columns])
@@ -255,7 +258,7 @@ def _asked_of_catalog(
             try:
                 planned(session, query, types=types, parameters=parameters)
             except WaterclockError as fault:
-                if fault.sqlstate in _UNKNOWN:
+                if fault.sqlstate in _UNKNOWN and not isinstance(fault, UndefinedOperator):
                     return _Asked(fault)
                 raise
             return None
@@ -272,7 +275,7 @@ def _preferring(first: WaterclockError | None) -> Iterator[None]:
     try:
         yield
     except WaterclockError as second:
-        if first is None or second.sqlstate not in (*_UNKNOWN, Unsupported.sqlstate):
+        if first is None or second.sqlstate not in (*_NOT_UNDERSTOOD, first.sqlstate):
             raise
         raise first from None
 

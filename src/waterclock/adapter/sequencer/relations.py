@@ -17,6 +17,7 @@ import pyarrow as pa
 from waterclock.adapter.api import Done, Notice, Response
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planning import Plan, column_named, name_of
+from waterclock.adapter.retention import retained_ms
 from waterclock.adapter.sequencer import inserts
 from waterclock.adapter.sequencer.queries import evaluated, planned
 from waterclock.adapter.timelines import beginning, common_timeline, require_of_tables
@@ -93,7 +94,7 @@ async def create_table(session: SqlSession, statement: ast.CreateTable, _: Param
     for definition in statement.columns:
         if definition.default is not None:
             inserts.check_default(session, definition.default, definition.type)
-    await _new_table(session, statement.name, columns)
+    await _new_table(session, statement.name, columns, retained_ms(statement.options))
     return Done("CREATE TABLE")
 
 
@@ -110,7 +111,7 @@ async def create_table_as(
     rows = await evaluated(session, plan) if statement.with_data else None
     if rows is not None:
         require_of_tables(common_timeline(session.front.core, plan.inputs).id)
-    await _new_table(session, statement.name, columns, rows)
+    await _new_table(session, statement.name, columns, retained_ms(statement.options), rows)
     return Done(f"SELECT {0 if rows is None else rows.num_rows}")
 
 
@@ -155,7 +156,8 @@ async def create_materialized_view(
         cluster = _cluster(session, statement.cluster)
         view = items.create_materialized_view(draft, site, columns, plan.query, cluster)
         errors = draft.numbers.id()
-        draft.change(view, msgspec.structs.replace(view, collections=(errors,)))
+        kept = retained_ms(statement.options)
+        draft.change(view, msgspec.structs.replace(view, collections=(errors,), retain_ms=kept))
         result = Result(plan.bound.sql, view.schema)
         await _install(session, draft, view.id, errors, view.schema, plan, result)
     return Done("CREATE MATERIALIZED VIEW")
@@ -177,7 +179,8 @@ async def create_index(session: SqlSession, statement: ast.CreateIndex, _: Param
         cluster = _cluster(session, statement.cluster)
         index = items.create_index(draft, site, relation.id, keys, cluster)
         errors = draft.numbers.id()
-        draft.change(index, msgspec.structs.replace(index, collections=(errors,)))
+        kept = retained_ms(statement.options)
+        draft.change(index, msgspec.structs.replace(index, collections=(errors,), retain_ms=kept))
         quoted = ".".join(f'"{part}"' for part in statement.relation.parts)
         plan = planned(session, QueryText(f"SELECT * FROM {quoted}", 1), maintained=True)
         names = tuple(relation.columns[(key.column or 1) - 1].name for key in keys)
@@ -219,12 +222,16 @@ async def _install(
 
 
 async def _new_table(
-    session: SqlSession, name: ObjectName, columns: Sequence[Column], rows: pa.Table | None = None
+    session: SqlSession,
+    name: ObjectName,
+    columns: Sequence[Column],
+    retain_ms: int | None,
+    rows: pa.Table | None = None,
 ) -> None:
     """Commit a table, with its first rows if there are any."""
     core = session.front.core
     async with session.front.changing() as draft:
-        table = items.create_table(draft, _site(session, draft, name), columns)
+        table = items.create_table(draft, _site(session, draft, name), columns, retain_ms)
         start = core.oracle.read_ts()
         if rows is None:
             first = EPOCH_MILLIS.frontier(start)

@@ -31,7 +31,7 @@ async def begin(session: SqlSession, statement: ast.Begin, _: Parameters) -> Res
     _apply(session, statement.modes, local=True)
     if session.settings.get("default_transaction_read_only") == "on":
         session.transaction.read_only = statement.modes.read_only is not False
-    return Done("BEGIN")
+    return Done("START TRANSACTION" if statement.is_start else "BEGIN")
 
 
 async def commit(session: SqlSession, statement: ast.Commit, _: Parameters) -> Response:

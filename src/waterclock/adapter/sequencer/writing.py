@@ -188,10 +188,16 @@ async def answer(
         shown = picked(rows, simple)
     else:
         shown = await session.front.reading.evaluate_over(
-            plan.bound.sql, plan.inputs, {table.id: rows}
+            plan.bound.sql, plan.inputs, {table.id: rows}, _time_of_change(session)
         )
     shown = shaped(shown, [column.type for column in plan.bound.columns])
     return Rows(described(plan), in_batches(shown), tag, counted=False)
+
+
+def _time_of_change(session: SqlSession) -> int:
+    """What `mz_now()` tells in RETURNING: when the rows were read, for they are not written yet."""
+    moment = session.transaction.moment
+    return session.front.core.oracle.read_ts() if moment is None else moment.time
 
 
 def returning_query(statement: Change, returning: QueryText) -> QueryText:

@@ -8,6 +8,7 @@ DuckDB passes on only its text.
 
 from __future__ import annotations
 
+import datetime
 import re
 import threading
 from collections.abc import Callable, Sequence
@@ -106,6 +107,11 @@ class Calls:
             )
         )
         oid, text, number, boolean = d.UINTEGER, d.VARCHAR, d.INTEGER, d.BOOLEAN
+        named = {"name": text, "statement": text, "made": d.TIMESTAMP}
+        kinds = {"parameter_types": connection.list_type(oid), "from_sql": boolean}
+        statements = connection.list_type(connection.struct_type({**named, **kinds}))
+        flags = {"is_holdable": boolean, "is_binary": boolean, "is_scrollable": boolean}
+        cursors = connection.list_type(connection.struct_type({**named, **flags}))
         signatures: list[tuple[Callable[..., Any], list[Any] | None, Any]] = [
             (self.format_type, [oid, number], text),
             (self.role_name, [oid], text),
@@ -137,6 +143,8 @@ class Calls:
             (self.may_see, [text, text, text], boolean),
             (self.acts_as, [text], boolean),
             (self.aclexplode, [texts], acl),
+            (self.session_statements, [number], statements),
+            (self.session_cursors, [number], cursors),
             (text_calls.divisor, [d.BIGINT], d.BIGINT),
             (text_calls.shifted, [d.BIGINT, text, d.BIGINT, number], d.BIGINT),
             (text_calls.integer_in, [text], d.BIGINT),
@@ -352,6 +360,25 @@ class Calls:
         found = self.current_setting(name, True)
         return default if found is None else found
 
+    def session_statements(self, _: int) -> list[dict[str, Any]]:
+        return [
+            {
+                **{"name": each.name, "statement": each.statement, "made": _in_utc(each.prepared)},
+                **{"parameter_types": list(each.parameter_types), "from_sql": each.from_sql},
+            }
+            for each in self._context.session.statements
+        ]
+
+    def session_cursors(self, _: int) -> list[dict[str, Any]]:
+        return [
+            {
+                **{"name": each.name, "statement": each.statement, "made": _in_utc(each.opened)},
+                **{"is_holdable": each.is_holdable, "is_binary": each.is_binary},
+                "is_scrollable": each.is_scrollable,
+            }
+            for each in self._context.session.cursors
+        ]
+
     def setting_source(self, name: str, default: str | None) -> str | None:
         return "session" if name.lower() in self._context.session.settings else default
 
@@ -451,3 +478,8 @@ def _relation_columns(facts: Facts, name: str) -> Sequence[Any]:
     relation = facts.relation(PG_CATALOG, name)
     assert relation is not None
     return relation.columns
+
+
+def _in_utc(moment: datetime.datetime) -> datetime.datetime:
+    """As times with a zone are held."""
+    return moment.astimezone(datetime.UTC).replace(tzinfo=None)

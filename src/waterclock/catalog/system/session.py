@@ -9,6 +9,29 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
+class SessionStatement:
+    """A statement that the session has prepared, by PREPARE if it is `from_sql`."""
+
+    name: str
+    statement: str
+    prepared: datetime.datetime
+    parameter_types: tuple[int, ...]
+    from_sql: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCursor:
+    """A cursor or a portal that the session has opened."""
+
+    name: str
+    statement: str
+    opened: datetime.datetime
+    is_holdable: bool
+    is_binary: bool
+    is_scrollable: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SessionFacts:
     """`search_path` as it was set, without the system's schemas; `settings` those that the session
     changed, by their lower-case names. `now` is the time of the transaction's start, with zone."""
@@ -23,6 +46,8 @@ class SessionFacts:
     now: datetime.datetime | None = None
     started: datetime.datetime | None = None
     """When the server started."""
+    statements: tuple[SessionStatement, ...] = ()
+    cursors: tuple[SessionCursor, ...] = ()
 
 
 class Cancellation:

@@ -116,7 +116,10 @@ class TransactionModes:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
+    """`is_start` if it was written as START TRANSACTION, which PostgreSQL says when it is done."""
+
     modes: TransactionModes = TransactionModes()
+    is_start: bool = False
 
 
 @dataclass(frozen=True, slots=True)

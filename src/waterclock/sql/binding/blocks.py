@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from waterclock.sql.binding.api import BoundColumn, SimpleQuery
-from waterclock.sql.binding.ordering import directed
+from waterclock.sql.binding.ordering import directed, order_sql
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Typed
 from waterclock.sql.dialect.types import name_of
@@ -104,9 +104,9 @@ class Block:
         for number, term in enumerate(self.order):
             if isinstance(term.key, int):
                 value = self.outputs[term.key].value
-                sql = key_sql(replace(value, sql=f"o.c{term.key + 1}"))
+                sql = order_sql(replace(value, sql=f"o.c{term.key + 1}"))
             else:
-                hidden.append(f"{key_sql(term.key)} AS k{number + 1}")
+                hidden.append(f"{order_sql(term.key)} AS k{number + 1}")
                 sql = f"o.k{number + 1}"
             keys.append(directed(sql, term.descending, term.nulls_first))
         for number, key in enumerate(self.distinct_on or ()):

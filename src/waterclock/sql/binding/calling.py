@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from waterclock.model.pg_types import MZ_TIMESTAMP, TEXT, PgType
+from waterclock.model.pg_types import INT4, MZ_TIMESTAMP, TEXT, PgType
 from waterclock.sql.binding import constants
 from waterclock.sql.binding.api import Context
 from waterclock.sql.binding.casting import cast_context
+from waterclock.sql.binding.clock_words import CLOCK_HINT
 from waterclock.sql.binding.collecting import Collecting
 from waterclock.sql.binding.context import Place
+from waterclock.sql.binding.documents import ROW_TO_JSON, Documents, counted_row
 from waterclock.sql.binding.errors import (
     AMBIGUOUS_FUNCTION_HINT,
     NO_FUNCTION_HINT,
@@ -41,7 +43,6 @@ from waterclock.sql.types import parse_type_name
 if TYPE_CHECKING:
     from waterclock.sql.binding.expressions import Expressions
 
-_CLOCK_HINT = "Compare with mz_now() in a filter: it is the time at which the view is read."
 _CHANCE_HINT = (
     "A view that is maintained must give the same rows whenever its inputs hold the same."
 )
@@ -55,6 +56,7 @@ class Calling:
         self._statement = expressions.statement
         self._windows = Windows(expressions)
         self._collecting = Collecting(expressions)
+        self._documents = Documents(expressions)
         self._ordered_sets = OrderedSets(expressions)
 
     def call(self, node: tree.Call, place: Place) -> Typed:
@@ -68,7 +70,10 @@ class Calling:
         self._refuse_decoration(node)
         if Kind.SET in kinds:
             place.refuse_set(node.name[-1], node.at)
-        values = tuple(self._expressions.bind(each, place) for each in node.arguments)
+        document = self._documents.document(node, place)
+        if document is not None and node.name[-1] == ROW_TO_JSON and len(node.arguments) == 1:
+            return document.at_position(node.at)
+        values = self._values(node, place, document)
         self._refuse_rows(values)
         if node.name[-1] == "pg_typeof" and len(values) == 1 and _has_no_type(values[0]):
             return constants.known(pa.scalar("unknown"), TEXT, node.at)
@@ -76,6 +81,13 @@ class Calling:
         if candidate is None:
             return self._as_cast(node, values)
         return self._scalar(candidate, values, node)
+
+    def _values(self, node: tree.Call, place: Place, document: Typed | None) -> tuple[Typed, ...]:
+        """The arguments; a row that JSON is made of is that JSON."""
+        if document is None:
+            return tuple(self._expressions.bind(each, place) for each in node.arguments)
+        rest = (self._expressions.bind(each, place) for each in node.arguments[1:])
+        return (document, *rest)
 
     def set_returning(self, node: tree.Call, place: Place) -> tuple[Candidate, tuple[Typed, ...]]:
         """A call in FROM, with its arguments; the entry tells whether it gives rows."""
@@ -93,6 +105,13 @@ class Calling:
         if not isinstance(node, tree.Call):
             return False
         return any(entry.kind is Kind.SET for entry in FUNCTIONS.get(node.name[-1], ()))
+
+    def is_aggregate(self, node: tree.Call) -> bool:
+        return any(entry.kind is Kind.AGGREGATE for entry in self._entries(node))
+
+    def has_columns(self, node: tree.Call) -> bool:
+        """Whether the function gives rows of several columns."""
+        return any(len(entry.columns) > 1 for entry in self._entries(node))
 
     # Looking up
 
@@ -194,7 +213,7 @@ class Calling:
             raise FeatureNotSupported(
                 f"{function.name}() in a view that is maintained is not supported",
                 at,
-                hint=_CLOCK_HINT if is_clock else _CHANCE_HINT,
+                hint=CLOCK_HINT if is_clock else _CHANCE_HINT,
             )
         if is_clock:
             self._statement.uses_now = True
@@ -221,20 +240,47 @@ class Calling:
             raise WrongObjectKind(
                 "count(*) must be used to call a parameterless aggregate function", node.at
             )
-        values = tuple(self._expressions.bind(each, inner) for each in node.arguments)
+        document = self._documents.document(node, inner)
+        values = self._values(node, inner, document)
+        if name == "count" and len(values) == 1:
+            values = (self._counted(values[0]),)
         self._refuse_rows(values)
         candidate = self.chosen(node, entries, values)
         if candidate is None:
             raise self._undefined(node, values)
         self._refuse_outer(values, place, node.at)
         condition = self._filter(node, inner)
+        if condition is not None and node.over is not None and node.is_star:
+            return self._counted_over(entries, node, condition, place)
         if candidate.function.sql == WITHIN:
             return self._ordered_sets.bound(candidate, values, node, condition, inner)
         if node.is_distinct and name in WITHOUT_DISTINCT and not _is_float(values[0].type):
             raise FeatureNotSupported.of(f"{name}() of distinct exact numbers", node.at)
         if candidate.function.sql == ORDERED:
-            return self._collecting.collected(candidate, values, node, condition, inner)
+            of_rows = document is not None
+            return self._collecting.collected(
+                candidate, values, node, condition, inner, of_rows=of_rows
+            )
         return self._written(candidate, values, node, condition, place)
+
+    def _counted_over(
+        self, entries: tuple[Function, ...], node: tree.Call, condition: Typed, place: Place
+    ) -> Typed:
+        """`count(*) FILTER (...) OVER (...)`, as a count of what is not null."""
+        one = f"(CASE WHEN {condition.sql} THEN 1 END)"
+        values = (Typed(one, INT4, node.at, (condition,)),)
+        plain = replace(node, is_star=False, filter=None)
+        candidate = self.chosen(plain, entries, values)
+        assert candidate is not None, "anything can be counted"
+        return self._written(candidate, values, plain, None, place)
+
+    def _counted(self, value: Typed) -> Typed:
+        if value.role is not Role.ROW:
+            return value
+        parts = [self._expressions.coercion.settled(each) for each in value.parts]
+        for part in parts:
+            check_groupable(part)
+        return counted_row(value, parts, [key_sql(part) for part in parts])
 
     def _check_place(self, node: tree.Call, place: Place) -> Place:
         """The place of the arguments, if the aggregate may stand where it does."""

@@ -14,11 +14,12 @@ from waterclock.model.pg_types import (
 from waterclock.sql.binding import constants
 from waterclock.sql.binding.api import Context
 from waterclock.sql.binding.casting import cast_context, is_implicit
+from waterclock.sql.binding.clock_words import clock_word
 from waterclock.sql.binding.errors import CannotCoerce, DatatypeMismatch
 from waterclock.sql.binding.folding import folded
 from waterclock.sql.binding.statement import Statement
 from waterclock.sql.binding.typed import Known, Role, Typed, operand
-from waterclock.sql.dialect.casts import INTEGERS, NoConversion, cast_sql
+from waterclock.sql.dialect.casts import FLOATS, INTEGERS, NoConversion, cast_sql
 from waterclock.sql.dialect.types import (
     ANY,
     category,
@@ -85,6 +86,11 @@ class Coercion:
         assert value.known is not None, "what has no type is a constant or a parameter"
         if value.known.text is None:
             return constants.null_of(target, value.at)
+        if value.known.is_number and name_of(target) not in FLOATS:
+            raise constants.too_long(value.at)
+        at_clock = clock_word(value.known.text, target, self._statement, value.at)
+        if at_clock is not None:
+            return at_clock
         found = constants.read(value.known.text, target, self._statement.facts, value.at)
         return replace(found, at=value.at)
 

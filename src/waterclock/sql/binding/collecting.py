@@ -6,6 +6,7 @@ that was given, and then by the value itself, so that the result is a function o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from waterclock.sql.binding.context import Place
@@ -40,8 +41,10 @@ class Collecting:
         node: tree.Call,
         condition: Typed | None,
         inner: Place,
+        *,
+        of_rows: bool = False,
     ) -> Typed:
-        """The aggregate over the rows of a group."""
+        """The aggregate over the rows of a group; `of_rows` if JSON was made of whole rows."""
         name = candidate.function.name
         if node.over is not None:
             raise FeatureNotSupported.of(f"{name}() as a window function", node.at)
@@ -55,13 +58,21 @@ class Collecting:
             )
         condition_sql = self._condition(name, value, condition)
         gathered = self._gathered(converted, keys, node, condition_sql)
-        items = self._made(name, gathered, converted, node)
+        items = self._made(name, gathered, converted, node, of_rows=of_rows)
         count = f"COUNT(CASE WHEN {condition_sql} THEN 1 END)" if condition_sql else "COUNT(1)"
         sql = f"(CASE WHEN {count} > 0 THEN {items} END)"
         parts = (*converted, *keys, *([condition] if condition is not None else []))
         return Typed(operand(sql), use.result, node.at, parts, role=Role.AGGREGATE)
 
-    def _made(self, name: str, gathered: str, values: tuple[Typed, ...], node: tree.Call) -> str:
+    def _made(
+        self,
+        name: str,
+        gathered: str,
+        values: tuple[Typed, ...],
+        node: tree.Call,
+        *,
+        of_rows: bool,
+    ) -> str:
         """The result, of an array of structs in their order."""
         zone = self._expressions.statement.facts.timezone
         items = f"TRANSFORM({gathered}, e -> e.v)"
@@ -78,9 +89,9 @@ class Collecting:
                     return js.array_of(f"TRANSFORM({items}, e -> {each})")
                 case "json_agg":
                     each = f"COALESCE({json_text_of('e', values[0].type, zone)}, 'null')"
-                    # PostgreSQL begins a new line for each array, but not for a null.
+                    # PostgreSQL begins a new line for each array or row, but not for a null.
                     line = "CASE WHEN i > 0 AND e IS NOT NULL THEN '\\n ' ELSE '' END"
-                    if is_array(values[0].type):
+                    if of_rows or is_array(values[0].type):
                         each = f"CONCAT({line}, {each})"
                     return js.array_of(f"TRANSFORM({items}, (e, i) -> {each})")
                 case "json_object_agg":
@@ -134,10 +145,15 @@ class Collecting:
 
 def _order(node: tree.Call) -> str:
     """A comparison of two structs, by the keys and then by the value."""
-    kinds = [(f"k{n}", item.descending, item.nulls_first) for n, item in enumerate(node.order)]
-    kinds.append(("v", False, None))
+    return compared_by(
+        [(f"k{n}", item.descending, item.nulls_first) for n, item in enumerate(node.order)]
+    )
+
+
+def compared_by(keys: Sequence[tuple[str, bool, bool | None]]) -> str:
+    """A comparison of two structs by fields, each up or down, and then by the field `v`."""
     sql = "0"
-    for name, descending, nulls_first in reversed(kinds):
+    for name, descending, nulls_first in reversed([*keys, ("v", False, None)]):
         sql = _compared(f"x.{name}", f"y.{name}", descending, nulls_first, sql)
     return f"(x, y) -> {sql}"
 

@@ -45,6 +45,9 @@ def number(text: str, at: int, *, negated: bool = False) -> Typed:
             if -(2**bits) <= value < 2**bits:
                 held = arrow_type(column_type(declared))
                 return known(pa.scalar(int(value), held), declared, at)
+    if value.adjusted() >= MOST_DIGITS:
+        long = Known(text=str(value), is_number=True)
+        return Typed("", UNKNOWN, at, nullable=False, known=long)
     return decimal(value, at)
 
 
@@ -59,11 +62,15 @@ def decimal(value: Decimal, at: int) -> Typed:
     scale = max(0, -exponent)
     precision = max(len(digits) + max(0, exponent), scale, 1)
     if precision > MOST_DIGITS:
-        raise FeatureNotSupported.of(f"a number of more than {MOST_DIGITS} digits", at)
+        raise too_long(at)
     declared = numeric(precision, scale)
     scalar = pa.scalar(value, pa.decimal128(precision, scale))
     sql = f"CAST({decimal_literal(value)} AS DECIMAL({precision},{scale}))"
     return Typed(sql, declared, at, nullable=False, known=Known(scalar=scalar))
+
+
+def too_long(at: int) -> FeatureNotSupported:
+    return FeatureNotSupported.of(f"a number of more than {MOST_DIGITS} digits", at)
 
 
 def known(scalar: pa.Scalar, declared: PgType, at: int) -> Typed:

@@ -50,6 +50,10 @@ class UndefinedFunction(SqlFault):
     sqlstate: ClassVar[str] = "42883"
 
 
+class UndefinedOperator(UndefinedFunction):
+    """No operator of the name takes these operands."""
+
+
 class AmbiguousFunction(SqlFault):
     """Several functions or operators take these arguments equally well."""
 

@@ -10,7 +10,7 @@ from waterclock.sql.binding.errors import (
     NO_OPERATOR_HINT,
     AmbiguousFunction,
     Rejected,
-    UndefinedFunction,
+    UndefinedOperator,
 )
 from waterclock.sql.binding.overloads import Ambiguous, Candidate, choose, polymorphic_types
 from waterclock.sql.binding.statement import Statement
@@ -40,7 +40,7 @@ class Operators:
         self._coercion = coercion
 
     def apply(self, name: str, operands: tuple[Typed, ...], at: int) -> Typed:
-        """The operator on these operands; raises `UndefinedFunction` if there is none for them."""
+        """The operator on these operands; raises `UndefinedOperator` if there is none for them."""
         for each in operands:
             if each.role is Role.ROW:
                 raise FeatureNotSupported.of(f"the operator {name} on rows", at)
@@ -60,7 +60,7 @@ class Operators:
             ) from None
         if found is None:
             message = f"operator does not exist: {_signature(name, types)}"
-            raise UndefinedFunction(message, at, hint=NO_OPERATOR_HINT)
+            raise UndefinedOperator(message, at, hint=NO_OPERATOR_HINT)
         return found
 
     # Shared with function calls
@@ -100,6 +100,8 @@ class Operators:
         except (Refused, Invalid) as problem:
             raise _told(problem, at) from None
         if result.oid in POLYMORPHIC:
+            if result.oid not in known:  # an array of what is an array already
+                raise FeatureNotSupported.of("an array of more than one dimension", at)
             result = known[result.oid]
         return converted, Use(arguments, result, self._statement.facts, at)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waterclock.model.pg_types import FLOAT8
+from waterclock.model.pg_types import FLOAT8, array_of
 from waterclock.sql.binding.api import Context
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.errors import Rejected
@@ -16,7 +16,7 @@ from waterclock.sql.binding.ordering import check_sortable
 from waterclock.sql.binding.overloads import Candidate
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Role, Typed, operand
-from waterclock.sql.dialect.types import spark_type
+from waterclock.sql.dialect.types import is_array, spark_type
 from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.query import tree
 
@@ -51,33 +51,47 @@ class OrderedSets:
             value = self._expressions.coercion.coerce(value, FLOAT8, Context.IMPLICIT)
         check_sortable(value)
         items = _sorted(value, item, condition)
-        sql = self._mode(items, value) if name == "mode" else self._at(name, items, values[0], node)
         parts = (value, *values, *([condition] if condition is not None else []))
-        return Typed(operand(sql), value.type, node.at, parts, role=Role.AGGREGATE)
+        declared = value.type
+        if name == "mode":
+            sql = self._mode(items, value)
+        elif is_array(values[0].type):
+            sql = _of_sorted(items, self._places(name, node, inner))
+            declared = array_of(value.type)
+        else:
+            sql = _of_sorted(items, self._place(name, values[0], node))
+        return Typed(operand(sql), declared, node.at, parts, role=Role.AGGREGATE)
 
-    def _at(self, name: str, items: str, fraction: Typed, node: tree.Call) -> str:
+    def _places(self, name: str, node: tree.Call, inner: Place) -> str:
+        """What is at each of several fractions, as an array."""
+        [fractions] = node.arguments
+        if not isinstance(fractions, tree.ArrayItems):
+            what = f"{name}() of fractions that are not written as ARRAY[...]"
+            raise FeatureNotSupported.of(what, node.at)
+        found = [self._expressions.bind(each, inner) for each in fractions.items]
+        return f"ARRAY({', '.join(self._place(name, each, node) for each in found)})"
+
+    def _place(self, name: str, fraction: Typed, node: tree.Call) -> str:
+        """What is at a fraction of the sorted array `s.a`, which is not empty."""
         wanted = self._expressions.coercion.coerce(fraction, FLOAT8, Context.IMPLICIT)
         if wanted.known is None:
             raise FeatureNotSupported.of(f"{name}() of a fraction that is not a constant", node.at)
         if wanted.value is None:
-            return f"(CASE WHEN FALSE THEN ELEMENT_AT({items}, 1).v END)"
+            return "(CASE WHEN FALSE THEN ELEMENT_AT(s.a, 1).v END)"
         part = float(wanted.value)
         if not 0 <= part <= 1:
             message = f"percentile value {part:g} is not between 0 and 1"
             raise Rejected("22003", message, node.at)
         if name == "percentile_disc":
             place = f"GREATEST(1, CAST(CEIL({part!r}D * SIZE(s.a)) AS INT))"
-            chosen = f"GET(s.a, {place} - 1).v"
-        else:
-            exact = f"({part!r}D * (SIZE(s.a) - 1))"
-            low = f"GET(s.a, CAST(FLOOR({exact}) AS INT)).v"
-            high = f"GET(s.a, CAST(CEIL({exact}) AS INT)).v"
-            chosen = (
-                f"CASE WHEN FLOOR({exact}) = CEIL({exact}) THEN {low}"
-                f" ELSE {low} + ({exact} - FLOOR({exact})) * ({high} - {low}) END"
-            )
-        body = f"CASE WHEN SIZE(s.a) > 0 THEN {chosen} END"
-        return f"ELEMENT_AT(TRANSFORM(ARRAY(NAMED_STRUCT('a', {items})), s -> {body}), 1)"
+            return f"GET(s.a, {place} - 1).v"
+        exact = f"({part!r}D * (SIZE(s.a) - 1))"
+        low = f"GET(s.a, CAST(FLOOR({exact}) AS INT)).v"
+        high = f"GET(s.a, CAST(CEIL({exact}) AS INT)).v"
+        return (
+            f"CASE WHEN FLOOR({exact}) = CEIL({exact}) THEN {low}"
+            f" ELSE {low} + ({exact} - FLOOR({exact})) * ({high} - {low}) END"
+        )
 
     def _mode(self, items: str, value: Typed) -> str:
         """The first of those that come most often."""
@@ -92,6 +106,12 @@ class OrderedSets:
             f" 'm', CASE WHEN {more} THEN {count} ELSE s.m END, 'c', e.v, 'n', {count})"
         )
         return f"AGGREGATE({items}, {start}, (s, e) -> {step}, s -> s.b)"
+
+
+def _of_sorted(items: str, chosen: str) -> str:
+    """What is chosen of an array; null if it is empty."""
+    body = f"CASE WHEN SIZE(s.a) > 0 THEN {chosen} END"
+    return f"ELEMENT_AT(TRANSFORM(ARRAY(NAMED_STRUCT('a', {items})), s -> {body}), 1)"
 
 
 def _sorted(value: Typed, item: tree.SortItem, condition: Typed | None) -> str:

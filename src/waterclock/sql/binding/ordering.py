@@ -11,7 +11,7 @@ from waterclock.sql.binding.errors import UndefinedFunction
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Typed
 from waterclock.sql.dialect.faults import raised
-from waterclock.sql.dialect.types import is_array, name_of, shown
+from waterclock.sql.dialect.types import element_type, is_array, name_of, shown
 from waterclock.sql.errors import FeatureNotSupported
 
 
@@ -26,8 +26,30 @@ def directed(sql: str, descending: bool, nulls_first: bool | None) -> str:
     return f"{sql} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if first else 'LAST'}"
 
 
-def check_sortable(value: Typed) -> None:
-    """Raise if values of the type have no order, or not the one that PostgreSQL has."""
+_IN_ARRAYS = frozenset(
+    [
+        *("int2", "int4", "int8", "float4", "float8", "text", "varchar", "bool", "uuid"),
+        *("date", "time", "timestamp", "timestamptz"),
+    ]
+)
+"""Elements by which arrays can be sorted."""
+
+
+def order_sql(value: Typed) -> str:
+    """What the engine is to sort by. In arrays, a null comes behind all that is none."""
+    if not is_array(value.type):
+        return key_sql(value)
+    return f"TRANSFORM({value.sql}, e -> NAMED_STRUCT('n', e IS NULL, 'e', e))"
+
+
+def check_sortable(value: Typed, *, has_arrays: bool = False) -> None:
+    """Raise if values of the type have no order, or not the one that PostgreSQL has.
+
+    With `has_arrays`, the caller sorts by `order_sql`.
+    """
+    is_known_array = is_array(value.type) and name_of(element_type(value.type)) in _IN_ARRAYS
+    if is_known_array and has_arrays:
+        return
     if is_array(value.type) or name_of(value.type) == "jsonb":
         raise FeatureNotSupported.of(f"sorting by values of type {shown(value.type)}", value.at)
     if name_of(value.type) == "json":

@@ -127,13 +127,28 @@ class Predicates:
     def distinct(self, node: tree.Distinct, place: Place) -> Typed:
         left = self._expressions.bind(node.left, place)
         right = self._expressions.bind(node.right, place)
+        if left.role is Role.ROW and right.role is Role.ROW:
+            return self._distinct_rows(left, right, node)
         if Role.ROW in (left.role, right.role):
-            raise FeatureNotSupported.of("IS DISTINCT FROM of rows", node.at)
-        equal = self._expressions.operators.apply("=", (left, right), node.at)
-        one, other = equal.parts
-        same = f"{_comparable(one)} <=> {_comparable(other)}"
+            raise FeatureNotSupported.of("IS DISTINCT FROM of a row and something else", node.at)
+        one, other, same = self._same(left, right, node.at)
         sql = f"({same})" if node.negated else f"(NOT ({same}))"
         return Typed(sql, BOOL, node.at, (one, other), nullable=False)
+
+    def _distinct_rows(self, left: Typed, right: Typed, node: tree.Distinct) -> Typed:
+        if len(left.parts) != len(right.parts):
+            raise SyntaxFault("unequal number of entries in row expressions", node.at)
+        found = [self._same(*pair, node.at) for pair in zip(left.parts, right.parts, strict=True)]
+        same = " AND ".join(f"({each})" for _, _, each in found)
+        sql = f"({same})" if node.negated else f"(NOT ({same}))"
+        parts = tuple(part for one, other, _ in found for part in (one, other))
+        return Typed(sql, BOOL, node.at, parts, nullable=False)
+
+    def _same(self, left: Typed, right: Typed, at: int) -> tuple[Typed, Typed, str]:
+        """Two operands as they are compared, and whether they are equal, or both null."""
+        equal = self._expressions.operators.apply("=", (left, right), at)
+        one, other = equal.parts
+        return one, other, f"{_comparable(one)} <=> {_comparable(other)}"
 
     # Ranges and lists
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from waterclock.model.pg_types import INT8
@@ -18,6 +18,7 @@ from waterclock.sql.binding.errors import (
 )
 from waterclock.sql.binding.expressions import Expressions
 from waterclock.sql.binding.ordering import check_groupable, check_sortable, grouped_sql
+from waterclock.sql.binding.recursion import Recursion, references
 from waterclock.sql.binding.representatives import combined, has_twins
 from waterclock.sql.binding.scope import Scope
 from waterclock.sql.binding.selects import Selects, output_named, output_position
@@ -49,6 +50,7 @@ class Queries:
         self.expressions = Expressions(statement)
         self.expressions.subqueries = InnerQueries(self)
         self._selects = Selects(self)
+        self._recursion = Recursion(self)
         self._tables: dict[int, CommonTables] = {}
 
     def block(self, query: tree.Query, outer: Scope | None, tables: CommonTables) -> Block:
@@ -82,8 +84,8 @@ class Queries:
     def _with(self, query: tree.Query, outer: Scope | None, tables: CommonTables) -> CommonTables:
         if query.with_ is None:
             return tables
-        if query.with_.is_recursive and _refers_to_itself(query.with_):
-            raise FeatureNotSupported.of("WITH RECURSIVE", query.with_.at)
+        if query.with_.is_recursive:
+            _check_order(query.with_)
         found = dict(tables)
         names: set[str] = set()
         for table in query.with_.tables:
@@ -92,9 +94,19 @@ class Queries:
                     f'WITH query name "{table.name}" specified more than once', table.at
                 )
             names.add(table.name)
+            if query.with_.is_recursive and any(references(table.query, table.name)):
+                sql, columns = self._recursion.bound(table, outer, found)
+                found[table.name] = self.common_table(sql, columns, table)
+                continue
             block = self.block(table.query, outer, found)
-            found[table.name] = CommonTable(block.sql(), _with_names(block.columns(), table))
+            found[table.name] = self.common_table(block.sql(), block.columns(), table)
         return found
+
+    def common_table(
+        self, sql: str, columns: Sequence[BoundColumn], table: tree.CommonTable
+    ) -> CommonTable:
+        """A query of WITH with its columns under the names that it gives them."""
+        return CommonTable(sql, _with_names(columns, table))
 
     # VALUES
 
@@ -210,7 +222,7 @@ class Queries:
             place = self._output_place(item.expression, outputs, is_set=is_set)
             value = self.expressions.coercion.settled(outputs[place].value)
             outputs[place] = replace(outputs[place], value=value)
-            check_sortable(value)
+            check_sortable(value, has_arrays=not self.statement.maintained)
             terms.append(SortTerm(place, item.descending, item.nulls_first))
         return tuple(terms)
 
@@ -303,24 +315,12 @@ def _with_names(columns: Sequence[BoundColumn], table: tree.CommonTable) -> tupl
     )
 
 
-def _refers_to_itself(with_: tree.With) -> bool:
-    """Whether a query of WITH RECURSIVE names itself or a later one."""
-    for place, table in enumerate(with_.tables):
-        later = {each.name for each in with_.tables[place:]}
-        if later & _names_in(table.query):
-            return True
-    return False
-
-
-def _names_in(node: object) -> set[str]:
-    """All names of relations in a tree."""
-    if isinstance(node, tree.Table):
-        return {node.name[0]} if len(node.name) == 1 else set()
-    if isinstance(node, tuple):
-        return {name for each in node for name in _names_in(each)}
-    if is_dataclass(node):
-        return {name for each in fields(node) for name in _names_in(getattr(node, each.name))}
-    return set()
+def _check_order(with_: tree.With) -> None:
+    """Raise if a query of WITH RECURSIVE names a later one."""
+    for place, table in enumerate(with_.tables, start=1):
+        for later in with_.tables[place:]:
+            for at in references(table.query, later.name):
+                raise FeatureNotSupported.of("a query of WITH that names a later one", at)
 
 
 def _with_limits(block: Block) -> SimpleQuery | None:

@@ -27,6 +27,10 @@ class Relation:
     name: str | None
     columns: tuple[Column, ...]
     parts: tuple[str, ...] = ()
+    is_value: bool = False
+    """Whether its rows are the values of a function, so that its name means the value too."""
+    is_padded: bool = False
+    """Whether a join may give a row of nulls in its place."""
 
     def is_called(self, parts: Sequence[str]) -> bool:
         if len(parts) == 1:
@@ -54,9 +58,33 @@ class Scope:
     def column(self, parts: tuple[str, ...], at: int) -> Typed:
         """The column of that name; raises what is wrong with the name."""
         found = self._found(parts, at)
+        if found is None and len(parts) == 1:
+            row = self.row(parts)
+            if row is not None and row.is_value:
+                [found] = self.starred(parts, at)
         if found is not None:
             return found
         raise self._unknown(parts, at)
+
+    def whole_row(self, parts: tuple[str, ...], at: int) -> list[Typed] | None:
+        """The columns of the relation that a name means; None if it means a column, or nothing."""
+        relation = self.row(parts)
+        if relation is None or relation.is_value or self._found(parts, at) is not None:
+            return None
+        if relation.is_padded:
+            what = f'the whole row of "{parts[-1]}", for which a join may have none, as a value'
+            raise FeatureNotSupported.of(what, at)
+        return self.starred(parts, at)
+
+    def row(self, parts: Sequence[str]) -> Relation | None:
+        """The relation, of this query or one around, whose whole row the name means."""
+        scope: Scope | None = self
+        while scope is not None:
+            relation = scope.relation(parts)
+            if relation is not None:
+                return relation
+            scope = scope.outer
+        return None
 
     def try_column(self, name: str, at: int) -> Typed | None:
         """The column of this query alone that has the name, if there is one."""
@@ -128,11 +156,8 @@ class Scope:
         *qualifier, name = parts
         if qualifier:
             return _missing(qualifier[-1], at)
-        scope: Scope | None = self
-        while scope is not None:
-            if scope.relation(parts) is not None:
-                return FeatureNotSupported.of(f'the whole row of "{name}" as a value', at)
-            scope = scope.outer
+        if self.row(parts) is not None:
+            return FeatureNotSupported.of(f'the whole row of "{name}" as a value', at)
         return UndefinedColumn(f'column "{name}" does not exist', at)
 
 

@@ -21,8 +21,10 @@ from waterclock.sql.binding.naming import output_name
 from waterclock.sql.binding.ordering import check_groupable, check_sortable
 from waterclock.sql.binding.representatives import distinct, has_twins
 from waterclock.sql.binding.scope import Scope
+from waterclock.sql.binding.set_calls import SetCalls, calls_in
 from waterclock.sql.binding.sources import Sources
 from waterclock.sql.binding.typed import Role, Typed
+from waterclock.sql.dialect.types import is_array
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
 from waterclock.sql.query import tree
 
@@ -89,14 +91,52 @@ class Selects:
             check_grouped(everything, groups, scope.number)
             if groups.has_sets:
                 outputs = [replace(o, value=replace(o.value, nullable=True)) for o in outputs]
-        clauses = _Clauses(source, where, groups, having)
         is_distinct = select.distinct_on == ()
+        if having is not None and _asks_for_sets(having):
+            plain_clauses = _Clauses(source, where, groups, None)
+            whole = Block(tuple(outputs), _writer(plain_clauses, False), tuple(order), distinct_on)
+            if is_distinct:
+                raise FeatureNotSupported.of("GROUPING in HAVING beside DISTINCT", having.at)
+            return self._kept(whole, having)
+        clauses = _Clauses(source, where, groups, having)
         chooses = is_distinct and any(map(has_twins, (output.value for output in outputs)))
         writer = _writer(clauses, is_distinct and not chooses)
         block = Block(tuple(outputs), writer, tuple(order), distinct_on)
         if chooses:
             return distinct(block, self._queries.statement.alias())
         return replace(block, simple=self._simple(select, block, clauses, scope))
+
+    def _kept(self, block: Block, having: Typed) -> Block:
+        """The rows of a block that HAVING keeps, chosen outside of it.
+
+        The engine knows in the select list alone which set of GROUPING SETS a row is of.
+        """
+        alias = self._queries.statement.alias()
+        settle = self._expressions.coercion.settled
+        values = [settle(output.value) for output in block.outputs]
+        keys = [term.key for term in block.order if isinstance(term.key, Typed)]
+        inner = [f"{value.sql} AS c{n + 1}" for n, value in enumerate(values)]
+        inner += [f"{key.sql} AS s{n + 1}" for n, key in enumerate(keys)]
+        inner += [f"{key.sql} AS d{n + 1}" for n, key in enumerate(block.distinct_on or ())]
+        source = block.write([*inner, f"{having.sql} AS h"])
+
+        def outside(value: Typed, name: str) -> Typed:
+            return replace(value, sql=f"{alias}.{name}", parts=(value,), known=None)
+
+        moved = iter([outside(key, f"s{n + 1}") for n, key in enumerate(keys)])
+        order = [t if isinstance(t.key, int) else replace(t, key=next(moved)) for t in block.order]
+        distinct_on = None
+        if block.distinct_on is not None:
+            distinct_on = tuple(outside(k, f"d{n + 1}") for n, k in enumerate(block.distinct_on))
+        return Block(
+            tuple(
+                replace(output, value=outside(value, f"c{n + 1}"))
+                for n, (output, value) in enumerate(zip(block.outputs, values, strict=True))
+            ),
+            lambda shown: f"SELECT {', '.join(shown)} FROM ({source}) AS {alias} WHERE {alias}.h",
+            tuple(order),
+            distinct_on,
+        )
 
     # The select list
 
@@ -122,31 +162,31 @@ class Selects:
     def _without_sets(
         self, select: tree.Select, source: str, scope: Scope, tables: CommonTables
     ) -> tuple[list[tree.SelectItem], str]:
-        """The items, with a call that gives rows moved into FROM, where it means the same."""
-        calling = self._expressions.calling
-        places = [
-            n for n, item in enumerate(select.items) if calling.is_set_returning(item.expression)
-        ]
-        if not places:
+        """The items, with calls that give rows moved into FROM, where they mean the same.
+
+        Of several, the rows stand side by side.
+        """
+        calls = SetCalls(self._expressions.calling.is_set_returning)
+        items = [calls.without(item) for item in select.items]
+        if not calls.found:
             return list(select.items), source
-        if len(places) > 1 or select.group_by is not None or select.having is not None:
-            raise FeatureNotSupported.of(
-                "more than one set-returning function, or one beside GROUP BY, in SELECT",
-                select.items[places[0]].at,
-            )
-        [place] = places
-        items = list(select.items)
-        item = items[place]
-        assert isinstance(item.expression, tree.Call)
-        name = f"\x00{place}"  # a name that nobody can write
-        table = tree.FunctionTable(
-            (item.expression,), False, tree.Alias(name, (name,), item.at), item.at
-        )
+        at = calls.found[0].at
+        if select.group_by is not None or select.having is not None:
+            what = "a set-returning function beside GROUP BY in SELECT"
+            raise FeatureNotSupported.of(what, at)
+        calling = self._expressions.calling
+        others = [call for item in select.items for call in calls_in(item.expression)]
+        if any(call.over is not None or calling.is_aggregate(call) for call in others):
+            what = "a set-returning function beside an aggregate or a window function in SELECT"
+            raise FeatureNotSupported.of(what, at)
+        for call in calls.found:
+            if calling.has_columns(call):
+                what = f"the row that {call.name[-1]}() gives as a value"
+                raise FeatureNotSupported.of(what, call.at)
+        table = calls.table()
         visible = list(scope.visible)
         joined = self._sources.bind([table], scope, tables)
-        scope.visible[:] = visible  # `*` does not show it
-        label = item.label or item.expression.name[-1]
-        items[place] = tree.SelectItem(tree.ColumnRef((name, name), item.at), label, item.at)
+        scope.visible[:] = visible  # `*` does not show them
         return items, f"{source}, {joined}" if source else joined
 
     # ORDER BY and DISTINCT
@@ -161,7 +201,7 @@ class Selects:
             value = self._expressions.coercion.settled(value)
             if isinstance(key, int):
                 outputs[key] = replace(outputs[key], value=value)
-            check_sortable(value)
+            check_sortable(value, has_arrays=not self._queries.statement.maintained)
             terms.append(
                 SortTerm(key if isinstance(key, int) else value, item.descending, item.nulls_first)
             )
@@ -249,6 +289,8 @@ class Selects:
         order = []
         for term in block.order:
             value = block.outputs[term.key].value if isinstance(term.key, int) else term.key
+            if is_array(value.type):
+                return None
             first = term.descending if term.nulls_first is None else term.nulls_first
             order.append((_stored_as(value), term.descending, first))
         if not shown or None in shown or any(name is None for name, _, _ in order):
@@ -260,6 +302,10 @@ class Selects:
             tests,
             tuple((name, down, first) for name, down, first in order if name is not None),
         )
+
+
+def _asks_for_sets(having: Typed) -> bool:
+    return any(part.role is Role.GROUPING for part in having.walk())
 
 
 def _counted(

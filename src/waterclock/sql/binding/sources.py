@@ -20,16 +20,22 @@ from waterclock.sql.binding.errors import (
     DuplicateColumnName,
     InvalidColumnReference,
     UndefinedColumn,
+    UndefinedRelation,
     located,
 )
 from waterclock.sql.binding.scope import Relation, Scope
 from waterclock.sql.binding.typed import Column, Typed, operand
+from waterclock.sql.dialect.types import spark_type
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
 from waterclock.sql.functions.registry import Kind
 from waterclock.sql.query import tree
 
 if TYPE_CHECKING:
     from waterclock.sql.binding.queries import CommonTables, Queries
+
+
+_NO_SCHEMA = "3F000"
+"""To PostgreSQL, a relation in a schema that is not there is just not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,9 @@ class Sources:
         try:
             relation = self._statement.resolver.relation(item.name, item.at)
         except WaterclockError as error:
+            if error.sqlstate == _NO_SCHEMA and len(item.name) == 2:
+                what = f'relation "{".".join(item.name)}" does not exist'
+                raise UndefinedRelation(what, item.at) from None
             raise located(error, item.at) from None
         if isinstance(relation.source, GlobalId):
             self._statement.reads[relation.source] = None
@@ -156,9 +165,10 @@ class Sources:
     # Functions
 
     def _function(self, item: tree.FunctionTable, scope: Scope) -> Source:
-        [node] = item.calls
-        if not isinstance(node, tree.Call):
-            raise FeatureNotSupported.of("this expression in FROM", item.at)
+        calls = _calls(item)
+        if len(calls) > 1:
+            return self._beside(item, calls, scope)
+        [node] = calls
         place = Place(scope, "functions in FROM")
         candidate, values = self._expressions.calling.set_returning(node, place)
         name = node.name[-1]
@@ -168,8 +178,41 @@ class Sources:
         del converted
         array = self._expressions.operators.filled(candidate.function, use, node.at)
         fields = candidate.function.columns or ((self._column_name(item, name), use.result),)
-        is_struct = len(candidate.function.columns) > 1
-        return self._exploded(array, fields, is_struct, item, name, scope)
+        paths = None
+        if len(candidate.function.columns) > 1:
+            paths = [field for field, _ in fields]
+        return self._exploded(array, fields, paths, item, name, scope)
+
+    def _beside(self, item: tree.FunctionTable, calls: Sequence[tree.Call], scope: Scope) -> Source:
+        """Functions whose rows stand side by side; where one has no more of them there are nulls.
+
+        The rows of each are an array, which may be null where there are none.
+        """
+        arrays, fields = [], []
+        for call in calls:
+            array, declared = self._array(call, scope)
+            arrays.append(f"COALESCE({array}, ARRAY())")
+            fields.append((call.name[-1], declared))
+        paths = [f"f{n}" for n in range(len(arrays))]
+        kinds = ", ".join(
+            f"{path}: {spark_type(declared)}"
+            for path, (_, declared) in zip(paths, fields, strict=True)
+        )
+        zipped = f"CAST(ARRAYS_ZIP({', '.join(arrays)}) AS ARRAY<STRUCT<{kinds}>>)"
+        return self._exploded(zipped, fields, paths, item, calls[0].name[-1], scope)
+
+    def _array(self, call: tree.Call, scope: Scope) -> tuple[str, PgType]:
+        """The rows of a function of one column as an array, and the type of the column."""
+        place = Place(scope, "functions in FROM")
+        candidate, values = self._expressions.calling.set_returning(call, place)
+        if candidate.function.kind is not Kind.SET:
+            value = self._expressions.value(call, place)
+            return f"ARRAY({value.sql})", value.type
+        if len(candidate.function.columns) > 1:
+            what = "a function of several columns beside others"
+            raise FeatureNotSupported.of(what, call.at)
+        _, use = self._expressions.operators.use(candidate, values, call.at)
+        return self._expressions.operators.filled(candidate.function, use, call.at), use.result
 
     def _column_name(self, item: tree.FunctionTable, name: str) -> str:
         """A function's only column is called as the function is, or as its alias."""
@@ -179,27 +222,28 @@ class Sources:
         """An ordinary function in FROM: one row of its value."""
         value = self._expressions.value(node, Place(scope, "functions in FROM"))
         fields = ((self._column_name(item, name), value.type),)
-        return self._exploded(f"ARRAY({value.sql})", fields, False, item, name, scope)
+        return self._exploded(f"ARRAY({value.sql})", fields, None, item, name, scope)
 
     def _exploded(
         self,
         array: str,
         fields: Sequence[tuple[str, PgType]],
-        is_struct: bool,
+        paths: Sequence[str] | None,
         item: tree.FunctionTable,
         name: str,
         scope: Scope,
     ) -> Source:
+        """The elements of an array as rows; with `paths`, they are structs of these fields."""
         columns = [BoundColumn(field, declared) for field, declared in fields]
-        shown = ["f.col"]
-        if is_struct:
-            shown = [f"f.col.{field}" for field, _ in fields]
+        shown = ["f.col"] if paths is None else [f"f.col.{path}" for path in paths]
         if item.with_ordinality:
             columns.append(BoundColumn("ordinality", INT8, nullable=False))
             shown.append("CAST(f.pos + 1 AS BIGINT)")
         inner = f"SELECT POSEXPLODE({array}) AS (pos, col)"
         sql = f"LATERAL (SELECT {', '.join(shown)} FROM ({inner}) AS f)"
-        return self._named(sql, columns, (name,), item.alias, scope)
+        source = self._named(sql, columns, (name,), item.alias, scope)
+        [relation] = source.relations
+        return replace(source, relations=(replace(relation, is_value=len(columns) == 1),))
 
     # Joins
 
@@ -287,6 +331,19 @@ class Sources:
         return Source(sql, relations, (*merged, *rest))
 
 
+def _calls(item: tree.FunctionTable) -> list[tree.Call]:
+    """The calls; `unnest` of several arrays is one for each."""
+    found: list[tree.Call] = []
+    for node in item.calls:
+        if not isinstance(node, tree.Call):
+            raise FeatureNotSupported.of("this expression in FROM", item.at)
+        if node.name[-1] == "unnest" and len(node.arguments) > 1:
+            found += [replace(node, arguments=(each,)) for each in node.arguments]
+        else:
+            found.append(node)
+    return found
+
+
 def _renamed(names: list[str], alias: tree.Alias | None, relation: str) -> list[str]:
     if alias is None or not alias.columns:
         return names
@@ -351,7 +408,7 @@ def _nullable(source: Source) -> Source:
         )
     }
     relations = tuple(
-        replace(relation, columns=tuple(changed[id(c)] for c in relation.columns))
+        replace(relation, columns=tuple(changed[id(c)] for c in relation.columns), is_padded=True)
         for relation in source.relations
     )
     return Source(source.sql, relations, tuple(changed[id(c)] for c in source.visible))

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from waterclock.model.pg_types import BOOL, array_of
 from waterclock.sql.binding.blocks import Block
+from waterclock.sql.binding.collecting import compared_by
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.errors import DatatypeMismatch, UndefinedFunction
+from waterclock.sql.binding.ordering import order_sql
 from waterclock.sql.binding.predicates import Predicates, key_sql
 from waterclock.sql.binding.typed import Role, Typed
 from waterclock.sql.dialect.types import is_array, name_of
@@ -128,8 +130,6 @@ class InnerQueries:
         return Typed(_of_group(sql, place, (*own, *named)), BOOL, node.at, (*own, *named))
 
     def array(self, query: tree.Query, place: Place, at: int) -> Typed:
-        if query.order:
-            raise FeatureNotSupported.of("ORDER BY in an ARRAY subquery", at)
         block, named = self._inner(query, place)
         if len(block.outputs) != 1:
             raise SyntaxFault("subquery must return only one column", at)
@@ -138,9 +138,37 @@ class InnerQueries:
             raise FeatureNotSupported.of("an array of more than one dimension", at)
         if name_of(declared) == "json":
             raise UndefinedFunction("could not identify an equality operator for type json", at)
-        gathered = "ARRAY_SORT(COLLECT_LIST(NAMED_STRUCT('v', q.c1)))"
-        sql = f"(SELECT TRANSFORM({gathered}, e -> e.v) FROM ({block.sql()}) AS q(c1))"
+        if block.order:
+            source, gathered = self._in_order(block, at)
+        else:
+            source = f"({block.sql()}) AS q(c1)"
+            gathered = "ARRAY_SORT(COLLECT_LIST(NAMED_STRUCT('v', q.c1)))"
+        sql = f"(SELECT TRANSFORM({gathered}, e -> e.v) FROM {source})"
         return Typed(sql, array_of(declared), at, named, nullable=False)
+
+    def _in_order(self, block: Block, at: int) -> tuple[str, str]:
+        """The rows of a query of one column, and an array of them in their order, cut as it says.
+
+        An array is sorted and cut, not the rows: so the query may depend on the one around it.
+        """
+        if block.with_ties or block.distinct_on is not None:
+            what = "WITH TIES or DISTINCT ON beside ORDER BY in an ARRAY subquery"
+            raise FeatureNotSupported.of(what, at)
+        keys = [
+            block.outputs[term.key].value if isinstance(term.key, int) else term.key
+            for term in block.order
+        ]
+        [output] = block.outputs
+        inner = [f"{order_sql(key)} AS k{n}" for n, key in enumerate(keys)]
+        source = f"({block.write([f'{output.value.sql} AS v', *inner])}) AS q"
+        fields = [*(f"'k{n}', q.k{n}" for n in range(len(keys))), "'v', q.v"]
+        items = [(f"k{n}", t.descending, t.nulls_first) for n, t in enumerate(block.order)]
+        rows = f"COLLECT_LIST(NAMED_STRUCT({', '.join(fields)}))"
+        gathered = f"ARRAY_SORT({rows}, {compared_by(items)})"
+        if block.is_limited:
+            count = 2**31 - 1 if block.limit is None else block.limit
+            gathered = f"SLICE({gathered}, {(block.offset or 0) + 1}, {count})"
+        return source, gathered
 
 
 def _of_group(sql: str, place: Place, named: tuple[Typed, ...]) -> str:

@@ -40,6 +40,8 @@ class Known:
 
     text: str | None = None
     scalar: pa.Scalar | None = None
+    is_number: bool = False
+    """Whether the text is a number, of more digits than a numeric has: only a float can be it."""
 
     @property
     def is_null(self) -> bool:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from waterclock.model.pg_types import INT8
+from waterclock.model.pg_types import INT8, INTERVAL
 from waterclock.sql.binding.api import Context
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.errors import Rejected, UndefinedObject, WindowFault
-from waterclock.sql.binding.ordering import sort_key
+from waterclock.sql.binding.ordering import directed, sort_key
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Typed
+from waterclock.sql.dialect import datetimes as dt
 from waterclock.sql.dialect.types import name_of
 from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.functions.windows import WITHOUT_FRAME
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from waterclock.sql.binding.expressions import Expressions
 
 _NUMBERS = frozenset({"int2", "int4", "int8", "numeric", "float4", "float8"})
+_MONTHS, _DAYS = " MONTH ", " DAY TO SECOND "
+"""The engine's two kinds of intervals, of which both bounds of a frame must have the same."""
+_MOMENTS = frozenset({"date", "timestamp", "timestamptz"})
 _PRECEDING = ("unbounded preceding", "preceding", "current row", "following", "unbounded following")
 
 
@@ -49,6 +53,7 @@ class Windows:
         """The window of a call. Functions that see the whole partition do without its frame."""
         window = self._resolved(over, place)
         inner = replace(place, clause="window definitions", allows_windows=False, inside="window")
+        has_frame = keeps_frame or function not in WITHOUT_FRAME
         partition = [self._expressions.value(each, inner) for each in window.partition]
         order = [self._expressions.value(each.expression, inner) for each in window.order]
         clauses = []
@@ -58,13 +63,17 @@ class Windows:
             sort_key(value, item.descending, item.nulls_first)
             for value, item in zip(order, window.order, strict=True)
         ]
-        ignores_frame = not keeps_frame and function in WITHOUT_FRAME
-        if not keys and ignores_frame:
+        frame = ""
+        if window.frame is not None and has_frame:
+            frame = self._frame(window.frame, order, inner)
+            if _is_range_of_dates(window.frame, order):
+                keys = [_as_timestamp(order[0], window.order[0])]
+        if not keys and not has_frame:
             keys = ["NULL"]  # Spark wants an order, even where there is none
         if keys:
             clauses.append("ORDER BY " + ", ".join(keys))
-        if window.frame is not None and not ignores_frame:
-            clauses.append(self._frame(window.frame, order, inner))
+        if frame:
+            clauses.append(frame)
         return BoundWindow(f"({' '.join(clauses)})", (*partition, *order))
 
     def _resolved(self, over: tree.Window | tree.WindowName, place: Place) -> tree.Window:
@@ -97,6 +106,11 @@ class Windows:
             raise FeatureNotSupported.of("a window frame of GROUPS", frame.at)
         self._check(frame)
         bounds = [self._bound(each, frame, order, place) for each in (frame.start, frame.end)]
+        if frame.start.kind == frame.end.kind and frame.start.offset is not None:
+            self._check_empty(frame, order, place)
+        if sum(_MONTHS in bound for bound in bounds) == 1 and sum(_DAYS in b for b in bounds) == 1:
+            what = "a window frame from months to days or hours"
+            raise FeatureNotSupported.of(what, frame.at)
         return f"{frame.unit.value} BETWEEN {bounds[0]} AND {bounds[1]}"
 
     def _check(self, frame: tree.Frame) -> None:
@@ -108,16 +122,38 @@ class Windows:
             what = "frame starting from a later row cannot end with an earlier one"
             raise WindowFault(what, frame.start.at)
 
+    def _check_empty(self, frame: tree.Frame, order: list[Typed], place: Place) -> None:
+        """The engine has no frame that ends before it begins."""
+        first, last = (
+            _size(self._offset(each, frame, order, place).value)
+            for each in (frame.start, frame.end)
+        )
+        if first != last and (first > last) == (frame.start.kind == "following"):
+            raise FeatureNotSupported.of("a window frame that is always empty", frame.at)
+
+    def _offset(
+        self, bound: tree.FrameBound, frame: tree.Frame, order: list[Typed], place: Place
+    ) -> Typed:
+        """How far a bound is away; of moments a constant without a type is an interval."""
+        assert bound.offset is not None
+        found = self._expressions.bind(bound.offset, place)
+        if frame.unit is not tree.FrameUnit.RANGE:
+            return self._expressions.coercion.coerce(found, INT8, Context.IMPLICIT)
+        kinds = [name_of(each.type) for each in order]
+        if found.is_unknown and len(kinds) == 1 and kinds[0] in _MOMENTS:
+            return self._expressions.coercion.coerce(found, INTERVAL, Context.IMPLICIT)
+        return self._expressions.coercion.settled(found)
+
     def _bound(
         self, bound: tree.FrameBound, frame: tree.Frame, order: list[Typed], place: Place
     ) -> str:
         if bound.offset is None:
             return bound.kind.upper()
-        offset = self._expressions.value(bound.offset, place)
+        offset = self._offset(bound, frame, order, place)
         if frame.unit is tree.FrameUnit.RANGE:
             self._check_range(order, offset, frame.at)
-        else:
-            offset = self._expressions.coercion.coerce(offset, INT8, Context.IMPLICIT)
+            if name_of(offset.type) == "interval":
+                return self._span(bound, offset, order[0])
         scalar = None if offset.known is None else offset.known.scalar
         if scalar is None or not scalar.is_valid:
             raise FeatureNotSupported.of("a window frame whose offset is not constant", bound.at)
@@ -132,5 +168,51 @@ class Windows:
                 "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column", at
             )
         kinds = (name_of(order[0].type), name_of(offset.type))
-        if not _NUMBERS.issuperset(kinds):
-            raise FeatureNotSupported.of("a RANGE of something else than numbers", at)
+        if not _NUMBERS.issuperset(kinds) and (kinds[0] not in _MOMENTS or kinds[1] != "interval"):
+            what = "a RANGE of something else than numbers, dates or timestamps"
+            raise FeatureNotSupported.of(what, at)
+
+    def _span(self, bound: tree.FrameBound, offset: Typed, key: Typed) -> str:
+        """An interval as the bound of a frame; months and days of moments are those of UTC."""
+        fields = offset.value
+        if fields is None:
+            raise FeatureNotSupported.of("a window frame whose offset is not constant", bound.at)
+        months, days, micros = (int(fields[name]) for name in ("months", "days", "micros"))
+        if min(months, days, micros) < 0 or (months and (days or micros)):
+            if max(months, days, micros) > 0:
+                raise FeatureNotSupported.of("a window frame of such an interval", bound.at)
+            what = "invalid preceding or following size in window function"
+            raise Rejected("22013", what, bound.at)
+        zone = self._expressions.statement.facts.timezone
+        if name_of(key.type) == "timestamptz" and (months or days) and not dt.is_utc(zone):
+            raise FeatureNotSupported(
+                "a window frame of days or months over moments is not supported in this time zone",
+                bound.at,
+                hint="Count in hours, or order by a timestamp without time zone.",
+            )
+        if months:
+            return f"INTERVAL '{months}'{_MONTHS}{bound.kind.upper()}"
+        days, micros = divmod(days * dt.DAY_MICROS + micros, dt.DAY_MICROS)
+        minutes, micros = divmod(micros, 60_000_000)
+        clock = f"{minutes // 60:02}:{minutes % 60:02}:{micros // 1_000_000:02}"
+        text = f"{days} {clock}.{micros % 1_000_000:06}"
+        return f"INTERVAL '{text}'{_DAYS}{bound.kind.upper()}"
+
+
+def _is_range_of_dates(frame: tree.Frame, order: list[Typed]) -> bool:
+    is_range = frame.unit is tree.FrameUnit.RANGE
+    has_offset = frame.start.offset is not None or frame.end.offset is not None
+    return is_range and has_offset and [name_of(each.type) for each in order] == ["date"]
+
+
+def _as_timestamp(date: Typed, item: tree.SortItem) -> str:
+    """A sort key of dates from which intervals can be counted."""
+    return directed(dt.date_as_timestamp(date.sql), item.descending, item.nulls_first)
+
+
+def _size(offset: Any) -> Any:
+    """What offsets of one kind are compared by."""
+    if isinstance(offset, dict):
+        days = offset["months"] * dt.MONTH_DAYS + offset["days"]
+        return days * dt.DAY_MICROS + offset["micros"]
+    return offset

@@ -20,7 +20,7 @@ from waterclock.model.pg_types import (
     format_type,
     type_info,
 )
-from waterclock.sql.dialect import datetimes, json_reading
+from waterclock.sql.dialect import datetimes, json_reading, jsons
 from waterclock.sql.dialect.faults import invalid_input, raised
 from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.texts import text_of
@@ -129,6 +129,8 @@ def _to_other(value: str, have: str, want: str, zone: str) -> str:
             valid = f"CASE WHEN {value} IN ('true', 'false') THEN {value} = 'true'"
             wrong = raised("22023", "cannot cast this jsonb value to type boolean")
             return f"{valid} WHEN {value} IS NOT NULL THEN {wrong} END"
+        case ("jsonb", w) if w in INTEGERS | FLOATS:
+            return jsons.number_as(value, w)
     raise NoConversion
 
 

@@ -21,8 +21,11 @@ from typing import Any
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.literals import quoted
 
-_TOKEN = quoted(r'"(?:[^"\\]|\\.)*"|[\[\]{}]|, |: |[^\[\]{},:" ]+')
-_RAW_TOKEN = quoted(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[ \t\n\r]+|[^\[\]{},:" \t\n\r]+')
+# A string ends at the first quote behind an even number of backslashes. The pattern has no group
+# that repeats with choices in it: Java would take a frame of its stack for each time.
+_STRING = r'"(?s:.*?)(?<!\\)(?:\\\\)*+"'
+_TOKEN = quoted(_STRING + r'|[\[\]{}]|, |: |[^\[\]{},:" ]++')
+_RAW_TOKEN = quoted(_STRING + r'|[\[\]{},:]|[ \t\n\r]++|[^\[\]{},:" \t\n\r]++')
 _BLANK = quoted("^[ \\t\\n\\r]")
 _INTEGER = re.compile(r"\s*[+-]?[0-9]{1,9}")
 _NOTHING = "CAST(ARRAY() AS ARRAY<STRING>)"
@@ -103,6 +106,22 @@ def string_of(text: str) -> str:
 def string_literal(text: str) -> str:
     """The same of a text that is known, as Python has it."""
     return json.dumps(text, ensure_ascii=False)
+
+
+_NUMBERS = {"int2": "SMALLINT", "int4": "INT", "int8": "BIGINT", "float4": "FLOAT"}
+_NUMBERS |= {"float8": "DOUBLE"}
+
+
+def number_as(value: str, kind: str) -> str:
+    """A number as an integer, rounded, or as a float; anything else is an error."""
+    wrong = raised("22023", "cannot cast a jsonb value that is not a number to a number")
+    number = f"CASE WHEN {value} RLIKE '^[-0-9]' THEN {value} WHEN {value} IS NOT NULL THEN {wrong}"
+    spark = _NUMBERS[kind]
+    if kind.startswith("int"):
+        return f"CAST(ROUND(CAST({number} END AS DECIMAL(38,18)), 0) AS {spark})"
+    over = raised("22003", "value out of range: overflow")
+    made = f"CAST({number} END AS {spark})"
+    return f"(CASE WHEN ABS({made}) = CAST('Infinity' AS DOUBLE) THEN {over} ELSE {made} END)"
 
 
 def text_of_json(value: str) -> str:

@@ -26,6 +26,7 @@ from waterclock.model.pg_types import (
     TIMESTAMPTZ,
     UINT8,
     PgType,
+    array_of,
 )
 from waterclock.sql.dialect import datetimes as dt
 from waterclock.sql.dialect import numerics
@@ -258,6 +259,10 @@ FUNCTIONS: tuple[Function, ...] = (
     aggregate(
         *("percentile_disc", (FLOAT8,), ANYELEMENT, WITHIN),
         "The first value at or behind a fraction of the order: WITHIN GROUP (ORDER BY value).",
+    ),
+    *(
+        aggregate(name, (array_of(FLOAT8),), ANY, WITHIN, "The same for each of some fractions.")
+        for name in ("percentile_cont", "percentile_disc")
     ),
     aggregate(
         *("mode", (), ANYELEMENT, WITHIN), "The most frequent value: WITHIN GROUP (ORDER BY value)."

@@ -67,18 +67,30 @@ def _cut(word: str, local: str) -> str:
 def _truncated(use: Use) -> str:
     unit, moment = use.arguments
     word = _unit(unit, moment.type)
-    cut = _cut(word, local_time(moment, use))
     if moment.type.oid == TIMESTAMPTZ.oid:
-        cut = dt.to_moment(cut, use.zone)
+        return _cut_in(word, moment.sql, use.zone)
+    cut = _cut(word, local_time(moment, use))
     return dt.if_finite(moment.sql, name_of(moment.type), cut)
+
+
+def _cut_in(word: str, moment: str, zone: str) -> str:
+    """A moment, cut to a unit of the local time of a zone.
+
+    Within a day it keeps its offset: of an hour that comes twice, each has its own beginning.
+    """
+    local = dt.to_local(moment, zone)
+    if word in _CLOCK_UNITS:
+        behind = f"PMOD({dt.micros_of(local, zoned=False)}, {_CLOCK_UNITS[word]}L)"
+        cut = f"TIMESTAMPADD(MICROSECOND, - {behind}, {moment})"
+    else:
+        cut = dt.to_moment(_cut(word, local), zone)
+    return dt.if_finite(moment, "timestamptz", cut)
 
 
 def _truncated_in(use: Use) -> str:
     unit, moment, zone = use.arguments
     word = _unit(unit, moment.type)
-    name = zone_name(zone)
-    cut = dt.to_moment(_cut(word, dt.to_local(moment.sql, name)), name)
-    return dt.if_finite(moment.sql, "timestamptz", cut)
+    return _cut_in(word, moment.sql, zone_name(zone))
 
 
 _INTERVAL_UNITS = {"year": 12, "quarter": 3, "month": 1}
@@ -256,7 +268,7 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     *(
         scalar("to_char", (kind, TEXT), TEXT, time_format, "As text, in a format.")
-        for kind in (*_MOMENTS,)
+        for kind in (*_MOMENTS, INTERVAL)
     ),
     scalar(
         "justify_hours", (INTERVAL,), INTERVAL, _justified(hours=True, days=False), "24 h: a day."

@@ -6,10 +6,13 @@ stand where PostgreSQL puts them, which is not the same for each function.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from waterclock.model.pg_types import INT4, TEXT, PgType
 from waterclock.sql.dialect import jsons as js
 from waterclock.sql.dialect import raw_jsons as raw
 from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.texts import text_of
 from waterclock.sql.dialect.types import (
     ANY,
@@ -89,6 +92,17 @@ def json_text_of(value: str, declared: PgType, zone: str) -> str:
 
 def _item(argument: Argument, use: Use) -> str:
     return f"COALESCE({json_text_of(argument.sql, argument.type, use.zone)}, 'null')"
+
+
+def row_text_of(fields: Sequence[tuple[str, Argument]], zone: str) -> str:
+    """A row as an object of its columns, without blanks."""
+    texts = [
+        f"{quoted(js.string_literal(name) + ':')},"
+        f" COALESCE({json_text_of(value.sql, value.type, zone)}, 'null')"
+        for name, value in fields
+    ]
+    items = ", ',', ".join(texts)
+    return f"CONCAT('{{', {items}, '}}')" if texts else "'{}'"
 
 
 def _to_json(use: Use) -> str:

@@ -6,6 +6,8 @@ computed from one. Those of `json`, which keeps the text it was given as, are in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from waterclock.model.pg_types import BOOL, INT4, JSONB, TEXT, PgType
 from waterclock.sql.dialect import jsons as js
 from waterclock.sql.dialect.faults import raised
@@ -246,6 +248,15 @@ def _to_json(use: Use) -> str:
 def json_or_null(argument: Argument, use: Use) -> str:
     """A value as JSON, with JSON's own null for null."""
     return f"COALESCE({json_of(argument.sql, argument.type, use.zone)}, 'null')"
+
+
+def row_of(fields: Sequence[tuple[str, Argument]], zone: str) -> str:
+    """A row as an object of its columns."""
+    pairs = ", ".join(
+        f"NAMED_STRUCT('k', {quoted(name)}, 'v', COALESCE({json_of(a.sql, a.type, zone)}, 'null'))"
+        for name, a in fields
+    )
+    return js.object_of(f"ARRAY({pairs})") if pairs else "'{}'"
 
 
 def _built_array(use: Use) -> str:

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from waterclock.model.pg_types import BOOL, BYTEA, INT4, INT8, TEXT
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.texts import output_of, text_of
 from waterclock.sql.dialect.types import ANY, ANYNONARRAY
+from waterclock.sql.functions import quotes
 from waterclock.sql.functions.encodings import ENCODINGS
-from waterclock.sql.functions.registry import (
-    Argument,
-    Function,
-    Invalid,
-    Refused,
-    SqlRule,
-    Use,
-    scalar,
-)
+from waterclock.sql.functions.registry import Argument, Function, SqlRule, Use, scalar
 
 _NEGATIVE = raised("22011", "negative substring length not allowed")
 _FROM = "(CASE WHEN {1} < 1 THEN 1 ELSE {1} END)"
@@ -117,32 +108,6 @@ def _joined(use: Use) -> str:
     return f"CONCAT({shown(left, use)}, {shown(right, use)})"
 
 
-_PLACEHOLDER = re.compile(r"%(?P<what>.?)", re.DOTALL)
-
-
-def _formatted(use: Use) -> str:
-    """`format` of a constant with `%s` and `%%` in it."""
-    form, *rest = use.arguments
-    if form.text is None:
-        raise Refused("format() of a text that is not a constant")
-    pieces: list[str] = []
-    at, given = 0, iter(rest)
-    for found in _PLACEHOLDER.finditer(form.text):
-        pieces.append(quoted(form.text[at : found.start()]))
-        at = found.end()
-        if found["what"] == "%":
-            pieces.append("'%'")
-        elif found["what"] == "s":
-            argument = next(given, None)
-            if argument is None:
-                raise Invalid("22023", "too few arguments for format()")
-            pieces.append(f"COALESCE({_output(argument, use)}, '')")
-        else:
-            raise Refused(f"%{found['what']} in format()")
-    pieces.append(quoted(form.text[at:]))
-    return f"CONCAT({', '.join(pieces)})"
-
-
 def _counted(*, nulls: bool) -> SqlRule:
     test = "IS NULL" if nulls else "IS NOT NULL"
     return lambda use: (
@@ -229,9 +194,7 @@ FUNCTIONS: tuple[Function, ...] = (
     scalar("reverse", (TEXT,), TEXT, "REVERSE({0})", "The text backwards."),
     scalar("concat", (ANY,), TEXT, _concat, "All as one text.", is_variadic=True, never_null=True),
     scalar("concat_ws", (TEXT, ANY), TEXT, _concat_ws, "All with a separator.", is_variadic=True),
-    scalar(
-        "format", (TEXT, ANY), TEXT, _formatted, "A constant with values for %s.", is_variadic=True
-    ),
+    *quotes.FUNCTIONS,
     scalar(
         *("num_nulls", (ANY,), INT4, _counted(nulls=True), "How many are null."),
         is_variadic=True,

@@ -7,7 +7,7 @@ import zoneinfo
 
 from waterclock.sql.dialect import datetimes as dt
 from waterclock.sql.dialect.types import name_of
-from waterclock.sql.functions.registry import Argument, Refused, Use
+from waterclock.sql.functions.registry import Argument, Invalid, Refused, Use
 
 
 def constant_word(argument: Argument, what: str) -> str:
@@ -31,6 +31,9 @@ def local_time(argument: Argument, use: Use) -> str:
 _OFFSET = re.compile(r"(?P<sign>[+-])(?P<hours>[0-9]{1,2})(?::?(?P<minutes>[0-9]{2}))?")
 
 
+_CITY = re.compile(r"[A-Za-z_]+(?:/[A-Za-z_]+)+")
+
+
 def zone_name(argument: Argument) -> str:
     """The name of a zone as the engine has it. A bare offset counts to the west, as in POSIX."""
     if argument.text is None:
@@ -44,5 +47,7 @@ def zone_name(argument: Argument) -> str:
     try:
         zoneinfo.ZoneInfo(argument.text)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        if _CITY.fullmatch(argument.text):  # else it may be an abbreviation, or a rule as in POSIX
+            raise Invalid("22023", f'time zone "{argument.text}" not recognized') from None
         raise Refused(f'the time zone "{argument.text}"', "Use a name of the IANA list.") from None
     return argument.text

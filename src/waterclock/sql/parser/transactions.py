@@ -60,7 +60,7 @@ def begin(stream: TokenStream) -> Begin:
 
 def start(stream: TokenStream) -> Begin:
     stream.expect("start", "transaction")
-    return Begin(modes(stream))
+    return Begin(modes(stream), is_start=True)
 
 
 def commit(stream: TokenStream) -> Commit:

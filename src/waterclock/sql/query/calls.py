@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from waterclock.model.pg_types import TIMESTAMP, TIMESTAMPTZ, PgType
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
 from waterclock.sql.keywords import COLUMN_NAME, RESERVED
 from waterclock.sql.query.tree import (
@@ -39,6 +40,7 @@ _WORDS = frozenset(
         *("current_role", "current_user", "session_user", "user", "current_catalog"),
     ]
 )
+_MOMENTS = {"current_timestamp": TIMESTAMPTZ, "localtimestamp": TIMESTAMP}
 _WITH_DIGITS = frozenset(["current_time", "current_timestamp", "localtime", "localtimestamp"])
 _COALESCING = frozenset(["coalesce", "greatest", "least", "nullif"])
 _TYPE_WORDS = frozenset(
@@ -311,8 +313,17 @@ class Calls:
         if self._stream.at_mark("("):
             if token.value not in _WITH_DIGITS:
                 self._stream.fail()
-            raise FeatureNotSupported.of(f"{token.value.upper()} with a precision", token.position)
+            return self._with_digits(token)
         return Call((token.value,), (), token.position, is_word=True)
+
+    def _with_digits(self, token: Token) -> Expression:
+        """`CURRENT_TIMESTAMP(n)`: the time, rounded to so many digits of its seconds."""
+        kind = _MOMENTS.get(token.value)
+        [digits] = self._in_brackets()
+        if kind is None or not isinstance(digits, Number) or digits.text not in "0123456":
+            raise FeatureNotSupported.of(f"{token.value.upper()} with a precision", token.position)
+        time = Call((token.value,), (), token.position, is_word=True)
+        return Cast(time, PgType(kind.oid, int(digits.text)), token.position)
 
     def _cast(self) -> Expression:
         stream = self._stream

@@ -85,7 +85,7 @@ class Sources:
                 stream.fail()
             return self._bracketed()
         if stream.at("rows") and stream.peek().value == "from":
-            raise FeatureNotSupported.of("ROWS FROM", at)
+            return self._rows_from(at)
         if stream.at("xmltable"):
             raise FeatureNotSupported.of("XMLTABLE", at)
         if self._expressions.at_call():
@@ -127,16 +127,28 @@ class Sources:
             stream.fail(stream.last)
         raise FeatureNotSupported.of("an alias of a join", alias.at)
 
-    def _function(self, at: int) -> FunctionTable:
+    def _rows_from(self, at: int) -> FunctionTable:
         stream = self._stream
-        call: Expression = self._expressions.call()
+        stream.expect("rows", "from")
+        stream.expect_mark("(")
+        calls: list[Expression] = [self._expressions.call()]
+        while stream.accept_mark(","):
+            calls.append(self._expressions.call())
+        stream.expect_mark(")")
+        return self._functions(tuple(calls), at)
+
+    def _function(self, at: int) -> FunctionTable:
+        return self._functions((self._expressions.call(),), at)
+
+    def _functions(self, calls: tuple[Expression, ...], at: int) -> FunctionTable:
+        stream = self._stream
         with_ordinality = False
         if stream.at("with") and stream.peek().value == "ordinality":
             stream.expect("with", "ordinality")
             with_ordinality = True
         if stream.at("as") and stream.peek().value == "(":
             raise FeatureNotSupported.of("a column definition list", stream.token.position)
-        return FunctionTable((call,), with_ordinality, self._alias(), at)
+        return FunctionTable(calls, with_ordinality, self._alias(), at)
 
     def _table(self) -> Table:
         stream = self._stream

@@ -106,9 +106,9 @@ CONSTANTS: dict[str, dict[int, tuple[str, ...]]] = {
     "@>": {1: _JSONS},
     "<@": {0: _JSONS},
     "#-": {1: _PATHS},
-    "to_date": {1: ("'YYYY-MM-DD'",)},
-    "to_timestamp": {1: ("'YYYY-MM-DD HH24:MI:SS'", "'YYYY-MM-DD'")},
-    "format": {0: ("'<%s> 100%% [%s]'",)},
+    "to_date": {1: ("'YYYY-MM-DD'", "'YYYY-MM-DDD'", "'DD Mon YYYY'")},
+    "to_timestamp": {1: ("'YYYY-MM-DD HH24:MI:SS'", "'YYYY-MM-DD'", "'YYYY-MM-DD HH12:MI:SS'")},
+    "format": {0: ("'<%s> 100%% [%s]'", "'%I = %L'", "'%2$s|%1$-9s|%5s'", "'100%%'", "'%x'")},
     "jsonb_set": {1: _PATHS[1:6], 2: ("'{\"new\": 1}'::jsonb",), 3: ("true", "false")},
     "lag": {1: ("1", "2", "0", "-1"), 2: ("NULL",)},
     "nth_value": {1: ("1", "2", "5")},
@@ -121,6 +121,9 @@ CONSTANTS: dict[str, dict[int, tuple[str, ...]]] = {
         1: (
             *("'YYYY-MM-DD HH24:MI:SS.US'", "'Mon DD, YYYY HH12:MI AM'", "'Day Month D ID Q IW'"),
             *("'FMDay, FMDD FMMonth YYYY'", "'DDD YY MS IYYY hh:mi pm'", "'\"at\" HH24'", "''"),
+            *("'FMDDth Month YYYYth'", "'Y,YYY RM|rm|FMRM CC WW W J'", "'SSSS FF1 FF3 ff6 FMMS'"),
+            *("'YYY Y IYY IY I IDDD a.m. B.C. ad'", "'TZ OF TZH TZM tz'", "'DAY dy MONTH mon'"),
+            *("'YYYY MM DD HH24:MI:SS.MS'", "'FMHH24h FMMIm SSTH'", "'words are here'"),
         )
     },
 }

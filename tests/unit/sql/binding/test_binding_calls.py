@@ -7,9 +7,10 @@ from decimal import Decimal
 import pytest
 
 from waterclock.errors import WaterclockError
+from waterclock.sql.binding import bind_query
 from waterclock.sql.dialect.numerics import known_quotient
 from waterclock.sql.errors import FeatureNotSupported
-from waterclock.testing.relations import KnownRelations, bound
+from waterclock.testing.relations import KnownRelations, bound, session_facts
 
 RELATIONS = KnownRelations(
     {"t": {"id": "int", "n": "numeric(10,2)", "j": "jsonb", "x": "json", "i": "interval"}}
@@ -88,11 +89,13 @@ def test_the_end_of_a_day_is_refused_by_name(text: str) -> None:
     assert caught.value.sqlstate == "0A000"
 
 
-def test_recursion_is_refused_by_name() -> None:
+def test_recursion_in_what_is_maintained_is_refused_by_name() -> None:
     query = "WITH RECURSIVE r AS (SELECT id FROM t UNION SELECT id + 1 FROM r) SELECT * FROM r"
     with pytest.raises(WaterclockError, match="WITH RECURSIVE") as caught:
-        bound(query, RELATIONS)
+        bind_query(query, 1, RELATIONS, facts=session_facts(), maintained=True)
     assert caught.value.sqlstate == "0A000"
+    assert caught.value.hint is not None
+    assert "MAX RECURSION LEVEL 100 " in sql_of(query)  # a cycle ends there
     sql_of("WITH RECURSIVE r AS (SELECT id FROM t) SELECT * FROM r")  # only the word
 
 

@@ -286,8 +286,8 @@ class Sources:
             seen = _SEEN.get(relation.name)
             stored = f'{place}."{relation.schema}.{relation.name}"'
             text = f"(SELECT * FROM {stored} WHERE {seen}) AS {inner}" if seen else text
-        if (relation.schema, relation.name) == ("pg_catalog", "pg_settings"):
-            text = f"({_SETTINGS}) AS {inner}"
+        if relation.schema == "pg_catalog" and relation.name in _OF_SESSION:
+            text = f"({_OF_SESSION[relation.name]}) AS {inner}"
         return as_source(text, self._aliased(table, alias))
 
     def _table_function(
@@ -364,6 +364,23 @@ _SETTINGS = (
     "enumvals, boot_val, reset_val, sourcefile, sourceline, pending_restart "
     f'FROM {HERE}."pg_catalog.pg_settings"'
 )
+_STATEMENTS = (
+    "SELECT s.name AS name, s.statement AS statement, s.made AS prepare_time, "
+    "s.parameter_types AS parameter_types, s.from_sql AS from_sql, "
+    "CAST(0 AS BIGINT) AS generic_plans, CAST(0 AS BIGINT) AS custom_plans "
+    "FROM (SELECT unnest(wc_session_statements(0)) AS s)"
+)
+_CURSORS = (
+    "SELECT s.name AS name, s.statement AS statement, s.is_holdable AS is_holdable, "
+    "s.is_binary AS is_binary, s.is_scrollable AS is_scrollable, s.made AS creation_time "
+    "FROM (SELECT unnest(wc_session_cursors(0)) AS s)"
+)
+_OF_SESSION = {
+    "pg_settings": _SETTINGS,
+    "pg_prepared_statements": _STATEMENTS,
+    "pg_cursors": _CURSORS,
+}
+"""Relations that each session sees other rows of."""
 
 
 _ANY_RIGHT = "wc_may_see(table_schema, table_name, 'any')"

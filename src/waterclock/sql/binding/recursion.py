@@ -1,0 +1,218 @@
+"""WITH RECURSIVE: a query that begins with some rows and goes on from those it has found.
+
+The engine has it for UNION ALL, and runs it step by step until one gives no rows. UNION is the same
+with equal rows left out at the end: what follows from a row does not depend on others, so the same
+rows are found, but a cycle is gone around until the number of steps is at its limit, which is an
+error. What PostgreSQL refuses in the recursive term is refused here with its words.
+
+The types of the columns are those of the first term. Numerics are held without a fixed number of
+digits, for a step may need more of them than the first rows have.
+
+A view that is maintained can not have it: nothing here takes a row back that others followed from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING
+
+from waterclock.model.pg_types import NUMERIC, PgType
+from waterclock.sql.binding.api import BoundColumn
+from waterclock.sql.binding.blocks import Block
+from waterclock.sql.binding.errors import DatatypeMismatch, InvalidRecursion
+from waterclock.sql.binding.ordering import check_groupable
+from waterclock.sql.binding.representatives import has_twins
+from waterclock.sql.binding.scope import Scope
+from waterclock.sql.binding.typed import Role, Typed
+from waterclock.sql.dialect.types import name_of, shown
+from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
+from waterclock.sql.query import tree
+
+if TYPE_CHECKING:
+    from waterclock.sql.binding.queries import CommonTables, Queries
+
+MOST_STEPS = 10_000
+MOST_STEPS_OF_UNION = 100
+_HINT = "Only queries that are read once can be recursive; store the rows of one in a table."
+_CAST_HINT = "Cast the output of the non-recursive term to the correct type."
+
+
+class Recursion:
+    """Binds queries of WITH RECURSIVE that name themselves."""
+
+    def __init__(self, queries: Queries) -> None:
+        self._queries = queries
+
+    def bound(
+        self, table: tree.CommonTable, outer: Scope | None, tables: CommonTables
+    ) -> tuple[str, tuple[BoundColumn, ...]]:
+        """The query's SQL, and its columns under the names that they have of themselves."""
+        statement = self._queries.statement
+        if statement.maintained:
+            raise FeatureNotSupported(
+                "WITH RECURSIVE in a view that is maintained is not supported",
+                table.at,
+                hint=_HINT,
+            )
+        union = _union(table)
+        first = self._queries.block(union.left, outer, tables)
+        first = first.with_values([self._widened(output.value) for output in first.outputs])
+        columns = tuple(
+            BoundColumn(column.name, column.type, nullable=True) for column in first.columns()
+        )
+        name = f"r{statement.alias()}"
+        step = self._step(table, union, outer, tables, (name, columns))
+        step = self._fitted(table.name, first, step)
+        if not union.is_all:
+            self._check_distinct(first)
+        steps = MOST_STEPS if union.is_all else MOST_STEPS_OF_UNION
+        names = ", ".join(f"c{n + 1}" for n in range(len(columns)))
+        both = f"({first.sql(ordered=first.is_limited)}) UNION ALL ({step.sql(ordered=False)})"
+        word = "SELECT" if union.is_all else "SELECT DISTINCT"
+        head = f"WITH RECURSIVE {name}({names}) MAX RECURSION LEVEL {steps}"
+        return f"{head} AS ({both}) {word} * FROM {name}", columns
+
+    def _widened(self, value: Typed) -> Typed:
+        if name_of(value.type) != "numeric":
+            return value
+        return self._queries.expressions.coercion.into(value, NUMERIC)
+
+    def _step(
+        self,
+        table: tree.CommonTable,
+        union: tree.SetOperation,
+        outer: Scope | None,
+        tables: CommonTables,
+        itself: tuple[str, tuple[BoundColumn, ...]],
+    ) -> Block:
+        """The recursive term, in which the query's name means the rows of the step before."""
+        name, columns = itself
+        own = self._queries.common_table(f"SELECT * FROM {name}", columns, table)
+        step = self._queries.open_block(union.right, outer, {**tables, table.name: own})
+        if step.is_limited or step.distinct_on is not None:
+            what = "LIMIT or DISTINCT in the recursive term of WITH RECURSIVE"
+            raise FeatureNotSupported.of(what, union.right.at)
+        for part in (part for output in step.outputs for part in output.value.walk()):
+            if part.role is Role.AGGREGATE:
+                what = "aggregate functions are not allowed in a recursive query's recursive term"
+                raise InvalidRecursion(what, part.at)
+            if part.role is Role.WINDOW:
+                what = "a window function in the recursive term of WITH RECURSIVE"
+                raise FeatureNotSupported.of(what, part.at)
+        if len(step.outputs) != len(columns):
+            at = next((output.value.at for output in step.outputs), union.right.at)
+            raise SyntaxFault("each UNION query must have the same number of columns", at)
+        return step
+
+    def _fitted(self, name: str, first: Block, step: Block) -> Block:
+        """The recursive term with the types of the first one; an error if it has others."""
+        coercion = self._queries.expressions.coercion
+        values = []
+        pairs = zip(first.outputs, step.outputs, strict=True)
+        for number, (one, other) in enumerate(pairs, start=1):
+            common = coercion.common_type([one.value, other.value], "UNION")
+            if common.oid != one.value.type.oid:
+                raise DatatypeMismatch(
+                    f'recursive query "{name}" column {number} has type'
+                    f" {shown(one.value.type)} in non-recursive term but type {shown(common)}"
+                    " overall",
+                    one.value.at,
+                    hint=_CAST_HINT,
+                )
+            values.append(coercion.into(other.value, _kept(one.value.type, common)))
+        return step.with_values(values)
+
+    def _check_distinct(self, block: Block) -> None:
+        for output in block.outputs:
+            check_groupable(output.value)
+            if has_twins(output.value):
+                what = "a column of type jsonb in a recursive query with UNION"
+                raise FeatureNotSupported.of(what, output.value.at)
+
+
+def _kept(first: PgType, common: PgType) -> PgType:
+    return NUMERIC if name_of(common) == "numeric" else first
+
+
+# --- What the terms may be ------------------------------------------------------------------------
+
+
+def _union(table: tree.CommonTable) -> tree.SetOperation:
+    """The two terms; raises what is wrong with them."""
+    query, name = table.query, table.name
+    body = query.body
+    if not isinstance(body, tree.SetOperation) or body.operator is not tree.SetOperator.UNION:
+        raise InvalidRecursion(
+            f'recursive query "{name}" does not have the form non-recursive-term UNION [ALL]'
+            " recursive-term",
+            table.at,
+        )
+    for place in references(body.left, name):
+        raise _misplaced(name, "within its non-recursive term", place)
+    if query.order:
+        what = "ORDER BY in a recursive query is not implemented"
+        raise FeatureNotSupported(what, query.order[0].expression.at)
+    for clause, value in (("LIMIT", query.limit), ("OFFSET", query.offset)):
+        if value is not None:
+            what = f"{clause} in a recursive query is not implemented"
+            raise FeatureNotSupported(what, value.at)
+    _check_step(body.right, name)
+    return body
+
+
+def _check_step(step: tree.Query, name: str) -> None:
+    places = list(references(step, name))
+    if len(places) > 1:
+        raise _misplaced(name, "more than once", places[1])
+    [place] = places
+    if not isinstance(step.body, tree.Select) or step.with_ is not None:
+        what = "such a recursive term of WITH RECURSIVE"
+        raise FeatureNotSupported.of(what, step.at)
+    if not any(_stands_in(item, name, place) for item in step.body.sources):
+        raise _misplaced(name, "within a subquery", place)
+    if step.body.group_by is not None or step.body.having is not None:
+        what = "GROUP BY in the recursive term of WITH RECURSIVE"
+        raise FeatureNotSupported.of(what, step.at)
+
+
+def _stands_in(item: tree.FromItem, name: str, place: int) -> bool:
+    """Whether the reference is a relation of FROM here, where a join can not leave it out."""
+    match item:
+        case tree.Table():
+            return item.name == (name,)
+        case tree.Join():
+            in_left = _stands_in(item.left, name, place)
+            in_right = not in_left and _stands_in(item.right, name, place)
+            padded = {
+                tree.JoinKind.LEFT: in_right,
+                tree.JoinKind.RIGHT: in_left,
+                tree.JoinKind.FULL: in_left or in_right,
+            }
+            if padded.get(item.kind, False):
+                raise _misplaced(name, "within an outer join", place)
+            return in_left or in_right
+        case tree.Derived():
+            if any(references(item.query, name)):
+                what = "a recursive reference in a subquery in FROM"
+                raise FeatureNotSupported.of(what, place)
+            return False
+        case _:
+            return False
+
+
+def _misplaced(name: str, where: str, at: int) -> InvalidRecursion:
+    return InvalidRecursion(f'recursive reference to query "{name}" must not appear {where}', at)
+
+
+def references(node: object, name: str) -> Iterator[int]:
+    """Where a relation is named without a schema, in a tree."""
+    if isinstance(node, tree.Table):
+        if node.name == (name,):
+            yield node.at
+    elif isinstance(node, tuple):
+        for each in node:
+            yield from references(each, name)
+    elif is_dataclass(node):
+        for field in fields(node):
+            yield from references(getattr(node, field.name), name)

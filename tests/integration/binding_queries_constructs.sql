@@ -1,0 +1,57 @@
+-- Constructs that are rewritten for the engine: recursion, rows as values, functions that give rows,
+-- frames of intervals, formats. One query a line, each answered alike by PostgreSQL and by the engine.
+with recursive r(n) as (values (1) union all select n + 1 from r where n < 10) select sum(n), count(*) from r
+with recursive r as (select id, name, array[id] as path, 1 as depth from u where a is null union all select x.id, x.name, r.path || x.id, r.depth + 1 from u x join r on x.id = r.id - 1 where r.depth < 9) select * from r order by path
+with recursive r(a) as (select 42 union select t.id from t join r on t.a = r.a) select * from r order by a
+with recursive e(a, b) as (values (1, 2), (2, 3), (3, 4), (1, 3)), r as (select a, b from e union select r.a, e.b from r join e on r.b = e.a) select * from r order by a, b
+with recursive r as (select 1::bigint as n, 1::numeric as f union all select n + 1, f * (n + 1) from r where n < 20) select n, f from r order by n
+with recursive r as (select 1 as n, null::text as s union all select n + 1, coalesce(s, '') || n from r where n < 4) select s, n from r where n > 1 order by n
+with recursive r as (select 1 as n union all select n + 1 from r) select * from r limit 5
+with recursive a as (select 1 as x), r as (select x from a union all select x + 1 from r where x < (select count(*) from u)) select r.x, a.x from r, a order by 1
+with recursive r as (select k, x, 1 as lvl from w where x = 1 union all select w.k, w.x, lvl + 1 from w, r where w.k = r.k and w.x > r.x and lvl < 3) select k, max(lvl), count(*) from r group by k order by k
+select id, (with recursive r as (select 1 as n union all select n + 1 from r where n < 3) select max(n) from r) from u order by id
+select array(select a from t order by id desc), array(select a from t order by a nulls first, id limit 3), array(select name from u order by length(name) desc nulls last, id offset 1)
+select t.id, array(select u.name from u where u.a = t.a order by u.id desc) from t order by 1
+select id, x, x ->> 'k', x -> 0 from t, jsonb_array_elements(j) x where jsonb_typeof(j) = 'array' order by id
+select e.key, e.value from t, jsonb_each(j) e where false
+select o || '!' from t, jsonb_object_keys(j) o where jsonb_typeof(j) = 'object' order by 1
+select g, g + 1, upper(s) from generate_series(1, 2) g, unnest(array['a', 'b']) s order by 1, 3
+select sum(a) over (order by ts range between interval '30 days' preceding and current row), count(*) over (order by ts desc range between interval '366 days' preceding and interval '1 day 02:00:00.5' following) from t where id <> 4
+select id, sum(s) over (order by d range between interval '1 month' preceding and interval '1 month' following), count(*) over (order by d desc range between current row and interval '40 days' following) from t order by id
+select id, count(*) over (order by tz range between interval '90 minutes' preceding and interval '48:00:00' following) from t order by id
+select k, x, sum(z) from w group by cube(k, x) having grouping(k, x) in (1, 3) order by k, sum(x)
+select k, count(*), grouping(k) from w group by rollup(k) having grouping(k) = 0 or count(*) > 5 order by 1, 2
+select count(distinct (k, x)), count((k, x)) from w
+select id, (a, b) is distinct from (10, 'apple'), (a, id) is not distinct from (null, 3) from t order by id
+select to_jsonb(u), row_to_json(u), row_to_json(row(id, name, amount)) from u order by id
+select json_agg(u order by id), jsonb_agg(u order by id desc), json_agg(row_to_json(u) order by u.id) from u
+select k, json_agg(q order by x) from (select k, x, y from w where k is not null) q group by k order by k
+select to_jsonb(q) ->> 'name', to_json(q.*) from (select id, name from u where id < 3) q order by 1
+select u.id, s.doc from u cross join lateral (select jsonb_agg(w order by z) as doc from w where w.x = u.id) s order by 1
+select quote_ident(b), quote_ident(v), quote_literal(b), quote_literal(a), quote_nullable(b), quote_nullable(d), quote_ident('select'), quote_ident('Abc'), quote_ident('a_1'), quote_ident('a"b'), quote_literal('a\b''c') from t order by id
+select format('%s-%I-%L-%%', b, coalesce(v, 'Zz'), d), format('%2$s %1$s %s', a, b, c), format('%-7s|%7s|', a, b), format('plain'), format('%L %s', null, null) from t order by id
+select date_trunc('hour', tz), date_trunc('minute', tz), date_trunc('day', tz), date_trunc('hour', tz, 'Asia/Kolkata'), date_trunc('milliseconds', tz) from t order by id
+select (j -> 'a')::int, (j -> 'a')::float8, (j -> 'cc' -> 0)::bigint, (j -> 'cc' -> 1)::smallint, (j -> 'a')::real from t where id = 1
+select x::int, x::float8, x::float4, x::bigint from (values ('2.5'::jsonb), ('-2.5'), ('0'), ('12'), (null)) v(x)
+select to_char(ts, 'YYYY-MM-DD"T"HH24:MI:SS.MS'), to_char(ts, 'FMDay, DDth FMMonth YYYY'), to_char(ts, 'IYYY-"W"IW-ID'), to_char(ts, 'HH12:MI:SS am A.M. p.m.'), to_char(ts, 'DDD J WW W CC Q'), to_char(ts, 'Y,YYY RM rm FMRM MON mon Mon'), to_char(ts, 'DDTH FMDDth MMth') from t order by id
+select to_char(ts, 'SSSS SSSSS FF1 FF3 FF6 ff4'), to_char(ts, 'YYY YY Y IYY IY I IDDD'), to_char(ts, 'AD bc A.D. b.c.'), to_char(ts, 'TZ|OF|TZH|TZM|tz'), to_char(ts, 'FMMI FMSS FMMS FMUS FMHH24 FMDDD FMYYYY'), to_char(ts, 'hello wOrld at day'), to_char(ts, 'Month|MONTH|month|Day|DAY|dy') from t order by id
+select to_char(tz, 'YYYY-MM-DD HH24:MI:SS TZ OF tz'), to_char(tz, 'TZH:TZM'), to_char(d, 'DD Mon YYYY'), to_char(tz, 'DD.MM.YY') from t order by id
+select to_char(interval '1 day 02:03:04.5', 'DD HH24:MI:SS.MS'), to_char(interval '15h 2m 12s', 'HH24:MI:SS'), to_char(interval '-3 days -04:05:06', 'DD HH24:MI:SS'), to_char(interval '14 mons', 'YYYY MM'), to_char(interval '100:00:00', 'FMHH24 MI'), to_char(null::interval, 'DD')
+select to_char(x, 'YYYY|MM|DD|HH24|MI|SS|MS|US|FMDD|FMHH24') from (values (interval '-3 days -04:05:06.007'), ('14 mons -1 day'), ('-400 days'), ('00:00:00.5'), (null)) v(x)
+select to_timestamp('05 Dec 2000', 'DD Mon YYYY'), to_date('2024-060', 'YYYY-DDD'), to_timestamp('2024-01-02 03:04:05.678', 'YYYY-MM-DD HH24:MI:SS.MS'), to_date('Friday 15 March 2024', 'Day DD Month YYYY'), to_timestamp('2024-03-10T02:30:00', 'YYYY-MM-DD"T"HH24:MI:SS'), to_timestamp('15/03/24', 'DD/MM/YY'), to_timestamp('3/7/1999 1:05 pm', 'MM/DD/YYYY HH:MI AM'), to_date('5 feb 70', 'DD MON YY'), to_date('69', 'YY'), to_timestamp('12:00 AM 2024', 'HH12:MI AM YYYY')
+select jsonb_typeof(x), length(x ->> 'a'), length(x::text), x -> 'b' from (select jsonb_build_object('a', repeat('ab\"', 20000), 'b', 1) as x union all select jsonb_build_object('a', repeat('x', 200000), 'b', 2)) q order by 2
+select x::jsonb, x::jsonb -> 'a', x::jsonb ->> 'b"', jsonb_array_length(x::jsonb -> 'c') from (values ('{"a": "q\\", "b\"": "\\\"", "c": ["\\\\", "\"", "", "a\\\"b"]}')) v(x)
+select generate_series(1, 3) as g, unnest(array['a','b'])
+select id, (regexp_matches(b, '[aeiou]', 'g'))[1] from t order by 1, 2
+select id, unnest(arr) * 2 as x, unnest(tarr) || '!' from t order by 1, 2, 3
+select t.id, q.* from t, rows from (generate_series(1, 2), unnest(t.tarr)) with ordinality as q(a, b, n) order by 1, 4
+select t.id, x.a, x.b from t, unnest(t.arr, t.tarr) x(a, b) order by 1, 2, 3
+select u.id, s.x from u, lateral (select upper(unnest(string_to_array(u.name, 'e'))) as x) s order by 1, 2
+select percentile_cont(array[0.25, 0.5, 0.75]) within group (order by y), percentile_disc(array[0, 0.5, 1]) within group (order by k), percentile_cont(array[0.5, null]) within group (order by x) from w
+select k, percentile_cont(array[0.1, 0.9]) within group (order by x desc) filter (where x < 8) from w group by k order by k
+select k, x, count(*) filter (where x > 2) over (partition by k), count(*) filter (where z is null) over () from w
+select f < 1e300, f > -1e300, 1e300::float8, f + 1e300, r < 1e20 from t order by id
+select id, arr from t order by arr desc, id
+select id, tarr from t order by tarr nulls first, id limit 4
+select arr from t union select array[1, 5] order by 1
+select x from (values (array[1, null]), (array[1, 2]), (array[1]), ('{}'), (null), (array[null, 1]::int[]), (array[1, 2, 3])) v(x) order by x

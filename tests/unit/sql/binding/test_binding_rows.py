@@ -1,0 +1,157 @@
+"""Rows in SELECT and in FROM: side by side, as JSON, counted; and where they may not be."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+
+import pytest
+
+from waterclock.errors import WaterclockError
+from waterclock.sql.binding import BoundQuery, bind_query
+from waterclock.testing.relations import KnownRelations, bound, session_facts
+
+RELATIONS = KnownRelations(
+    {
+        "t": {"id": "int", "b": "text", "arr": "int[]", "tarr": "text[]", "j": "jsonb"},
+        "u": {"id": "int", "d": "date", "tz": "timestamptz"},
+    }
+)
+
+
+def refusal(query: str) -> tuple[str, int | None]:
+    with pytest.raises(WaterclockError) as caught:
+        bound(query, RELATIONS)
+    return caught.value.sqlstate, getattr(caught.value, "position", None)
+
+
+def names_and_types(query: str) -> list[tuple[str, int]]:
+    return [(each.name, each.type.oid) for each in bound(query, RELATIONS).columns]
+
+
+# --- Functions that give rows ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT unnest(arr) + 1 FROM t", [("?column?", 23)]),
+        ("SELECT (regexp_matches(b, 'x', 'g'))[1] FROM t", [("regexp_matches", 25)]),
+        ("SELECT unnest(arr) AS x, unnest(tarr) FROM t", [("x", 23), ("unnest", 25)]),
+        ("SELECT x.* FROM t, unnest(arr, tarr) x(a, b)", [("a", 23), ("b", 25)]),
+        (
+            "SELECT q.* FROM t, ROWS FROM (generate_series(1, 2), unnest(tarr)) WITH ORDINALITY q",
+            [("generate_series", 23), ("unnest", 25), ("ordinality", 20)],
+        ),
+        ("SELECT x, x -> 'k' FROM t, jsonb_array_elements(j) x", [("x", 3802), ("?column?", 3802)]),
+        ("SELECT upper(s) FROM t, unnest(tarr) s", [("upper", 25)]),
+    ],
+)
+def test_functions_that_give_rows(query: str, expected: list[tuple[str, int]]) -> None:
+    assert names_and_types(query) == expected
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT sum(unnest(arr)) FROM t",
+        "SELECT count(*), unnest(arr) FROM t",
+        "SELECT row_number() OVER (), unnest(arr) FROM t",
+        "SELECT unnest(arr) FROM t GROUP BY 1",
+        "SELECT CASE WHEN true THEN unnest(arr) END FROM t",
+        "SELECT jsonb_each(j) FROM t",
+        "SELECT * FROM t, ROWS FROM (jsonb_each(j), unnest(arr))",
+    ],
+)
+def test_what_would_be_computed_in_another_order_is_refused(query: str) -> None:
+    assert refusal(query)[0] == "0A000"
+
+
+# --- Whole rows -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT to_jsonb(u) FROM u", [("to_jsonb", 3802)]),
+        ("SELECT row_to_json(u) FROM u", [("row_to_json", 114)]),
+        ("SELECT row_to_json(q) FROM (SELECT id FROM u) q", [("row_to_json", 114)]),
+        ("SELECT json_agg(u), jsonb_agg(u.*) FROM u", [("json_agg", 114), ("jsonb_agg", 3802)]),
+        ("SELECT count(DISTINCT (id, d)) FROM u", [("count", 20)]),
+        ("SELECT array(SELECT id FROM u ORDER BY d DESC LIMIT 2)", [("array", 1007)]),
+    ],
+)
+def test_rows_as_one_value(query: str, expected: list[tuple[str, int]]) -> None:
+    assert names_and_types(query) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT row_to_json(1)", ("42883", 8)),
+        ("SELECT u FROM u", ("0A000", 8)),
+        ("SELECT to_jsonb(u) FROM t LEFT JOIN u ON true", ("0A000", 17)),
+        ("SELECT array_agg(arr) FROM t", ("0A000", 8)),
+        ("SELECT * FROM nope.t", ("42P01", 15)),
+    ],
+)
+def test_refused_with_a_place(query: str, expected: tuple[str, int]) -> None:
+    assert refusal(query) == expected
+
+
+# --- Frames ---------------------------------------------------------------------------------------
+
+
+def test_intervals_of_frames_are_constants_of_the_engine() -> None:
+    query = "SELECT count(*) OVER (ORDER BY d RANGE '1 day 02:03:04.5' PRECEDING) FROM u"
+    assert "INTERVAL '1 02:03:04.500000' DAY TO SECOND PRECEDING" in bound(query, RELATIONS).sql
+    query = "SELECT count(*) OVER (ORDER BY tz RANGE '14 months' PRECEDING) FROM u"
+    assert "INTERVAL '14' MONTH PRECEDING" in bound(query, RELATIONS).sql
+
+
+@pytest.mark.parametrize(
+    ("frame", "sqlstate"),
+    [
+        ("ORDER BY d RANGE '-1 day' PRECEDING", "22013"),
+        ("ORDER BY d RANGE '1 month 1 day' PRECEDING", "0A000"),
+        ("ORDER BY d RANGE BETWEEN '1 month' PRECEDING AND '1 day' FOLLOWING", "0A000"),
+        ("ORDER BY d ROWS BETWEEN 2 FOLLOWING AND 1 FOLLOWING", "0A000"),
+        ("ORDER BY d ROWS BETWEEN 1 PRECEDING AND 2 PRECEDING", "0A000"),
+    ],
+)
+def test_frames_that_are_refused(frame: str, sqlstate: str) -> None:
+    assert refusal(f"SELECT count(*) OVER ({frame}) FROM u")[0] == sqlstate
+
+
+def test_days_of_moments_are_not_those_of_every_zone() -> None:
+    query = "SELECT count(*) OVER (ORDER BY tz RANGE '1 day' PRECEDING) FROM u"
+    with pytest.raises(WaterclockError, match="time zone"):
+        bind_query(query, 1, RELATIONS, facts=session_facts("America/New_York"))
+
+
+# --- Words for times ------------------------------------------------------------------------------
+
+
+def bound_at(query: str, now: datetime.datetime, zone: str) -> BoundQuery:
+    facts = replace(session_facts(zone), now=now)
+    return bind_query(query, 1, RELATIONS, facts=facts)
+
+
+def test_words_for_times_are_those_of_the_transaction() -> None:
+    now = datetime.datetime(2024, 11, 3, 3, 30, tzinfo=datetime.UTC)  # still the 2nd in New York
+    query = "SELECT 'today'::date, 'tomorrow'::timestamptz, 'now'::timestamp, 'yesterday'::date"
+    found = bound_at(query, now, "America/New_York")
+    assert found.uses_now
+    assert found.row is not None
+    today, tomorrow, local, yesterday = (each.as_py() for each in found.row)
+    assert today == datetime.date(2024, 11, 2)
+    assert tomorrow == datetime.datetime(2024, 11, 3, 4, tzinfo=datetime.UTC)
+    assert local == datetime.datetime(2024, 11, 2, 23, 30)
+    assert yesterday == datetime.date(2024, 11, 1)
+
+
+def test_words_for_times_have_no_place_in_what_is_maintained() -> None:
+    query = "SELECT id FROM u WHERE d > 'yesterday'"
+    with pytest.raises(WaterclockError, match="maintained") as caught:
+        bind_query(query, 1, RELATIONS, facts=session_facts(), maintained=True)
+    assert caught.value.sqlstate == "0A000"
