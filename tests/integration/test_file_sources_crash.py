@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ from waterclock.storage.reclock.remap import Remap
 from waterclock.storage.sources.files.connector import FILES
 from waterclock.testing.crash.files import LINES, REMAP, FilesServer
 
-KILLS = 6
+KILLS = 3
 
 
 def run(folder: Path, lives_s: float | None, *how: str) -> None:
@@ -38,6 +39,18 @@ def run(folder: Path, lives_s: float | None, *how: str) -> None:
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+def killed_while_it_reads(folder: Path, batches: int) -> int | None:
+    """A server's life, which ends when a read has given so many batches; how far it was bound."""
+    command = [sys.executable, "-m", "waterclock.testing.crash.files", str(folder)]
+    done = subprocess.run([*command, f"dies={batches}"], stdout=subprocess.DEVNULL, check=False)
+    assert done.returncode == -signal.SIGKILL
+    server = FilesServer(folder)
+    uppers = server.uppers()
+    server.close()
+    assert uppers[LINES] != uppers[REMAP], "a binding waits for its data"
+    return uppers[REMAP]
 
 
 class Writer(threading.Thread):
@@ -84,6 +97,9 @@ def test_killed_again_and_again(tmp_path: Path, how: tuple[str, ...], kills: int
             uppers = server.uppers()
             pending += uppers[LINES] != uppers[REMAP]
             server.close()
+        if not how:
+            bound = killed_while_it_reads(tmp_path, 0)
+            assert killed_while_it_reads(tmp_path, 1) == bound
     finally:
         writer.ending.set()
         writer.join()

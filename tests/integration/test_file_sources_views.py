@@ -52,6 +52,12 @@ async def follow(world: AdapterWorld, folder: Path) -> None:
         assert error.sqlstate == "22P02"
         assert f'can not read the value of file "{one}", offset 38' in error.message
     assert await client.rows(f"SELECT s FROM total AS OF {before}") == [(60,)]
+    one.write_text("")  # it has shrunk: the source can not go on
+    for query in ("SELECT count(*) FROM f", "SELECT * FROM doubled", "SELECT s FROM total"):
+        while (error := await until_error(client, query)).sqlstate == "22P02":
+            await asyncio.sleep(0.05)
+        assert (error.sqlstate, error.message[:18]) == ("55000", "source has failed:")
+    assert await client.rows(f"SELECT s FROM total AS OF {before}") == [(60,)]
 
 
 @pytest.mark.slow

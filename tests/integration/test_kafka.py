@@ -319,7 +319,8 @@ def test_brokers_that_are_away(tmp_path: Path, kafka_broker: KafkaBroker) -> Non
     in_world(tmp_path, broker, check)
 
 
-def test_logging_in_over_tls(tmp_path: Path, kafka_broker: KafkaBroker) -> None:
+def test_logging_in(tmp_path: Path, kafka_broker: KafkaBroker) -> None:
+    """With SASL over TLS and without, and with a certificate of the client's own."""
     broker = kafka_broker
     broker.create_topic("private")
     broker.produce("private", [(None, "1")])
@@ -338,7 +339,31 @@ def test_logging_in_over_tls(tmp_path: Path, kafka_broker: KafkaBroker) -> None:
         assert "wrong" not in f"{refused.message} {refused.detail} {refused.hint}"
         await client.run(f"ALTER SECRET pass AS '{PASSWORD}'")
         await client.run(create)
-        await until_rows(client, "SELECT * FROM p", [("1",)])
+        certificate, key = broker.client
+        login = f"SASL USERNAME '{USER}', SASL PASSWORD SECRET pass"
+        scram = f"SECURITY PROTOCOL 'SASL_PLAINTEXT', {login}, SASL MECHANISMS"
+        ways = {
+            "sha256": f"{scram} 'SCRAM-SHA-256'",
+            "sha512": f"{scram} 'SCRAM-SHA-512'",
+            "mutual": f"SSL CERTIFICATE AUTHORITY '{broker.authority}',"
+            f" SSL CERTIFICATE '{certificate}', SSL KEY SECRET key",
+        }
+        await client.run(f"CREATE SECRET key AS '{key}'")
+        for name, options in ways.items():
+            address = broker.mutual_address if name == "mutual" else broker.scram_address
+            await client.run(
+                f"CREATE CONNECTION to_{name} TO KAFKA (BROKER '{address}', {options})"
+            )
+            of = f"FROM KAFKA CONNECTION to_{name} (TOPIC 'private') FORMAT TEXT"
+            await client.run(f"CREATE SOURCE {name} {of}")
+        for source in ("p", *ways):
+            await until_rows(client, f"SELECT * FROM {source}", [("1",)])
+        without = f"BROKER '{broker.mutual_address}', SSL CERTIFICATE AUTHORITY"
+        await client.run(f"CREATE CONNECTION nobody TO KAFKA ({without} '{broker.authority}')")
+        stranger = await client.fails(
+            create.replace("SOURCE p", "SOURCE q").replace("N private", "N nobody")
+        )
+        assert stranger.sqlstate == "08000"
 
     in_world(tmp_path, broker, check)
 
@@ -418,10 +443,11 @@ async def check_errors(broker: KafkaBroker, client: Client) -> None:
 def test_avro_with_a_registry(tmp_path: Path, kafka_broker: KafkaBroker) -> None:
     broker = kafka_broker
     broker.create_topic("avro")
-    schema = {
+    name: dict[str, Any] = {"name": "name", "type": ["null", "string"], "default": None}
+    schema: dict[str, Any] = {
         "type": "record",
         "name": "row",
-        "fields": [{"name": "id", "type": "long"}, {"name": "name", "type": ["null", "string"]}],
+        "fields": [{"name": "id", "type": "long"}, name],
     }
     with schema_registry() as registry:
         identity = registry.register("avro-value", schema)
@@ -433,13 +459,16 @@ def test_avro_with_a_registry(tmp_path: Path, kafka_broker: KafkaBroker) -> None
                 "CREATE SOURCE avro FROM KAFKA CONNECTION k (TOPIC 'avro')"
                 " FORMAT AVRO USING CONFLUENT SCHEMA REGISTRY CONNECTION r"
             )
-            for row in ({"id": 1, "name": "a"}, {"id": 2, "name": None}):
-                sink = pa.BufferOutputStream()
-                fastavro.schemaless_writer(sink, schema, row)
-                payload = framed(identity, sink.getvalue().to_pybytes())
-                await asyncio.to_thread(broker.produce, "avro", [(None, payload)])
-            await until(client, "SELECT * FROM avro", lambda rows: len(rows) == 2)
-            assert set(await client.rows("SELECT id, name FROM avro")) == {(1, "a"), (2, None)}
+            number = schema["fields"][0]
+            more = {**schema, "fields": [{"name": "more", "type": "string"}, number, name]}
+            less = {**schema, "fields": [number]}
+            later = {1: more, 2: less}
+            written = [in_avro(schema, identity, {"id": 0, "name": "a", "more": "x"})]
+            for n, each in later.items():  # what writers have come to since
+                version = registry.register("avro-value", each)
+                written.append(in_avro(each, version, {"id": n, "name": None, "more": "x"}))
+            await asyncio.to_thread(broker.produce, "avro", [(None, each) for each in written])
+            await until_rows(client, "SELECT * FROM avro", [(0, "a"), (1, None), (2, None)])
 
         in_world(tmp_path, broker, check)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -23,7 +24,7 @@ from waterclock.testing.services import PostgresServer
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
-KILLS = 4
+KILLS = 2
 ACCOUNTS = 400
 SETUP = f"""
 CREATE TABLE a (id int PRIMARY KEY, money bigint);
@@ -114,6 +115,38 @@ def end_of_log(upstream: psycopg.Connection[Any]) -> int:
     [(end,)] = upstream.execute("SELECT (pg_current_wal_lsn() - '0/0')::bigint").fetchall()
     upstream.execute("SELECT pg_logical_emit_message(true, 'test', 'the log goes on')")
     return int(end)
+
+
+@pytest.mark.semantics(113, 114, 151, 161)
+def test_killed_in_the_middle_of_a_read(logical_server: PostgresServer, tmp_path: Path) -> None:
+    """Of the first contents, and of the stream; each before anything and after a part was read."""
+    conninfo = logical_server.create_database(f"d{uuid.uuid4().hex}")
+    with closing(psycopg.connect(conninfo, autocommit=True)) as upstream:
+        upstream.execute(SETUP)
+        for is_stream in (False, True):
+            if is_stream:
+                upstream.execute("UPDATE a SET money = money")
+            bound = killed_while_it_reads(tmp_path, conninfo, 0)
+            with upstream.transaction():
+                upstream.execute("UPDATE a SET money = money - 1 WHERE id < 9")
+                upstream.execute("UPDATE b SET money = money + 1 WHERE id < 9")
+            assert killed_while_it_reads(tmp_path, conninfo, 1) == bound
+            run(tmp_path, conninfo, "running", lives_s=0, until=end_of_log(upstream))
+        check(PostgresSourceServer(tmp_path, conninfo), upstream)
+        drop_slots(upstream)
+
+
+def killed_while_it_reads(folder: Path, conninfo: str, batches: int) -> int | None:
+    """A server's life, which ends when a read has given so many batches; how far it was bound."""
+    command = [sys.executable, "-m", "waterclock.testing.crash.postgres_source", str(folder)]
+    done = subprocess.run([*command, conninfo, f"dies={batches}"], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    server = PostgresSourceServer(folder, conninfo)
+    uppers = server.uppers()
+    server.close()
+    remap = uppers.pop(server.description.remap)
+    assert {remap} != set(uppers.values()), "a binding waits for its data"
+    return remap
 
 
 @pytest.mark.semantics(113, 114, 151, 161)

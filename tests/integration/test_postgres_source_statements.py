@@ -149,6 +149,46 @@ def test_the_life_of_a_source(logical_server: PostgresServer, tmp_path: Path) ->
     run(logical_server, tmp_path, scene)
 
 
+def test_a_publication_of_its_own(logical_server: PostgresServer, tmp_path: Path) -> None:
+    """It is made for the tables that are named, and goes with the source, or if there is none."""
+    published = "SELECT pubname FROM pg_publication WHERE pubname LIKE 'waterclock%'"
+
+    async def scene(on: Stage) -> None:
+        client, upstream = on.client, on.upstream
+        await client.run(f"{SOURCE} FOR TABLES (public.b, c AS mine)")
+        assert await client.rows("SELECT * FROM b") == [(7,)]
+        upstream.execute("INSERT INTO s.c VALUES (9)")
+        await rows_in_time(client, "SELECT * FROM mine", [(8,), (9,)])
+        assert len(upstream.execute(published).fetchall()) == 1
+        again = SOURCE.replace("SOURCE", "SOURCE IF NOT EXISTS")
+        await client.run(f"{again} FOR TABLES (a)")
+        for tables, message in (
+            ("a", 'relation "src" already exists'),
+            ("none", "table none does not exist upstream"),
+            ("parted", "table parted is partitioned"),
+            ("plain", "REPLICA IDENTITY of table public.plain is not FULL"),
+        ):
+            error = await client.fails(f"{SOURCE} FOR TABLES ({tables})")
+            assert error.message == message
+        assert len(upstream.execute(published).fetchall()) == 1
+        await client.run("DROP SOURCE src")
+        assert upstream.execute(published).fetchall() == []
+        assert await slots(upstream) == 0
+        await check_right_to_publish(client, upstream)
+
+    run(logical_server, tmp_path, scene)
+
+
+async def check_right_to_publish(client: Client, upstream: psycopg.Connection[Any]) -> None:
+    user = f"u{uuid.uuid4().hex}"
+    upstream.execute(f"CREATE ROLE {user} LOGIN REPLICATION; GRANT SELECT ON a TO {user}")
+    await client.run(connection_to(upstream.info.dsn, "weak", user))
+    create = "CREATE SOURCE src FROM POSTGRES CONNECTION weak FOR TABLES (a)"
+    error = await client.fails(create)
+    assert error.message == "the user of the connection may not publish the tables"
+    assert "PUBLICATION 'name'" in (error.hint or "")
+
+
 def test_a_source_goes_on_after_a_restart(logical_server: PostgresServer, tmp_path: Path) -> None:
     async def scene(on: Stage) -> None:
         world, client, upstream = on.world, on.client, on.upstream

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +26,7 @@ from waterclock.testing.crash.sources import (
     SourcesServer,
 )
 
-KILLS = 6
+KILLS = 3
 
 
 def run(folder: Path, lives_s: float | None) -> bool:
@@ -47,6 +48,14 @@ def run(folder: Path, lives_s: float | None) -> bool:
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+def killed_while_it_reads(folder: Path, batches: int) -> None:
+    """A server's life, which ends when a read has given so many batches."""
+    command = [sys.executable, "-m", "waterclock.testing.crash.sources", str(folder)]
+    done = subprocess.run([*command, f"dies={batches}"], stdout=subprocess.DEVNULL, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert bound_but_not_read(folder), "a binding waits for its data"
 
 
 def bound_but_not_read(folder: Path) -> int:
@@ -80,6 +89,8 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
     for _ in range(KILLS):
         assert not run(tmp_path, pick.uniform(0.1, 0.5)), "it is killed before the end"
         pending += bound_but_not_read(tmp_path)
+    killed_while_it_reads(tmp_path, 0)
+    killed_while_it_reads(tmp_path, 1)
     print(f"{pending} bindings were pending after {KILLS} kills")
     run(tmp_path, None)
     server = SourcesServer(tmp_path)

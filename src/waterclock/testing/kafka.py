@@ -44,7 +44,8 @@ _SECONDS = 30.0
 _JAVA_OPTIONS = ("-Xms64m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _ADMIN: Any = admin_module  # not all of its types are declared
 USER, PASSWORD = "alice", "opensesame"
-"""Who may log in at `private_address`."""
+"""Who may log in at `private_address` and `scram_address`."""
+_SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 Record = tuple[str | bytes | None, str | bytes | None]
 """A key and a value."""
 
@@ -63,7 +64,7 @@ class KafkaBroker(RestartableService):
         self._settings = dict(settings or {})
         self._admin: AdminClient | None = None
         self.port = 0
-        self._private_port = 0
+        self._private_port = self._scram_port = self._mutual_port = 0
 
     @property
     def address(self) -> str:
@@ -76,10 +77,28 @@ class KafkaBroker(RestartableService):
         return f"localhost:{self._private_port}"
 
     @property
+    def scram_address(self) -> str:
+        """The same, without TLS, for those who log in with SASL SCRAM, by either of its hashes."""
+        return f"localhost:{self._scram_port}"
+
+    @property
+    def mutual_address(self) -> str:
+        """The same, over TLS, for those who have the certificate of `client`."""
+        return f"localhost:{self._mutual_port}"
+
+    @property
     def authority(self) -> str:
-        """The certificate that the private address is signed with, as PEM."""
+        """The certificate of the addresses with TLS, which is signed with itself, as PEM."""
+        return self._pem("authority")
+
+    @property
+    def client(self) -> tuple[str, str]:
+        """A certificate and its key, as PEM."""
+        return self._pem("client"), self._pem("client-key")
+
+    def _pem(self, name: str) -> str:
         assert self._folder is not None, "the broker was started"
-        return (self._folder / "authority.pem").read_text(encoding="ascii")
+        return (self._folder / f"{name}.pem").read_text(encoding="ascii")
 
     def start(self) -> None:
         """Start the broker and wait until it answers."""
@@ -100,14 +119,20 @@ class KafkaBroker(RestartableService):
         folder = Path(tempfile.mkdtemp(prefix="waterclock-kafka-"))
         try:
             self.port, self._private_port = free_port(), free_port()
+            self._scram_port, self._mutual_port = free_port(), free_port()
             certificate, key = make_certificate("localhost", datetime.now(UTC))
             (folder / "authority.pem").write_bytes(certificate)
             (folder / "server.pem").write_bytes(key + certificate)
+            certificate, key = make_certificate("client", datetime.now(UTC))
+            (folder / "client.pem").write_bytes(certificate)
+            (folder / "client-key.pem").write_bytes(key)
             lines = [f"{name}={value}" for name, value in self._properties(folder).items()]
             settings = folder / "server.properties"
             settings.write_text("\n".join(lines), encoding="utf-8")
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            arguments = ("format", "-t", cluster, "-c", str(settings))
+            arguments = ["format", "-t", cluster, "-c", str(settings)]
+            for mechanism in _SCRAM:
+                arguments += ["--add-scram", f"{mechanism}=[name={USER},password={PASSWORD}]"]
             command = self._program("kafka.tools.StorageTool", *arguments)
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode != 0:
@@ -119,25 +144,26 @@ class KafkaBroker(RestartableService):
 
     def _properties(self, folder: Path) -> dict[str, str]:
         controller = f"{_HOST}:{free_port()}"
-        public = f"PLAINTEXT://{self.address}"
-        private = f"SASL_SSL://{_HOST}:{self._private_port}"
-        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+        ports = {
+            "PLAINTEXT": self.port,
+            "SASL_SSL": self._private_port,
+            "SASL_PLAINTEXT": self._scram_port,
+            "SSL": self._mutual_port,
+        }
+        listeners = [f"{name}://{_HOST}:{port}" for name, port in ports.items()]
+        advertised = [f"{name}://localhost:{port}" for name, port in ports.items()]
+        advertised[0] = listeners[0]
         return {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@{controller}",
-            "listeners": f"{public},{private},CONTROLLER://{controller}",
-            "advertised.listeners": f"{public},SASL_SSL://{self.private_address}",
-            "sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.sasl_ssl.plain.sasl.jaas.config": (
-                f'{module} required user_{USER}="{PASSWORD}";'
-            ),
-            "listener.name.sasl_ssl.ssl.keystore.type": "PEM",
-            "listener.name.sasl_ssl.ssl.keystore.location": str(folder / "server.pem"),
+            "listeners": ",".join([*listeners, f"CONTROLLER://{controller}"]),
+            "advertised.listeners": ",".join(advertised),
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": (
-                "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL"
+            "listener.security.protocol.map": ",".join(
+                ["CONTROLLER:PLAINTEXT", *(f"{name}:{name}" for name in ports)]
             ),
+            **_logins(folder),
             "log.dirs": str(folder / "data"),
             "auto.create.topics.enable": "false",
             "offsets.topic.replication.factor": "1",
@@ -228,6 +254,30 @@ class KafkaBroker(RestartableService):
         while not is_done():
             assert time.monotonic() < deadline, "the broker takes too long"
             time.sleep(0.05)
+
+
+def _logins(folder: Path) -> dict[str, str]:
+    """Who may come in at the addresses that are not for everybody."""
+    package = "org.apache.kafka.common.security"
+    plain = f'{package}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'
+    scram = f"{package}.scram.ScramLoginModule required;"
+    private, open_, mutual = (
+        f"listener.name.{name}" for name in ("sasl_ssl", "sasl_plaintext", "ssl")
+    )
+    found = {
+        "sasl.enabled.mechanisms": "PLAIN",
+        f"{private}.plain.sasl.jaas.config": plain,
+        f"{open_}.sasl.enabled.mechanisms": ",".join(_SCRAM),
+        f"{mutual}.ssl.client.auth": "required",
+        f"{mutual}.ssl.truststore.type": "PEM",
+        f"{mutual}.ssl.truststore.location": str(folder / "client.pem"),
+    }
+    for mechanism in _SCRAM:
+        found[f"{open_}.{mechanism.lower()}.sasl.jaas.config"] = scram
+    for name in (private, mutual):
+        found[f"{name}.ssl.keystore.type"] = "PEM"
+        found[f"{name}.ssl.keystore.location"] = str(folder / "server.pem")
+    return found
 
 
 def produced(

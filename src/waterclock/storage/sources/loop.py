@@ -156,6 +156,12 @@ class Ingestions:
             found = [turn.ingestion for turn in self._turns.values()]
         return tuple(each.report() for each in found)
 
+    @property
+    def has_failures(self) -> bool:
+        """Whether any source has failed."""
+        with self._lock:
+            return any(t.ingestion.status.health is Health.FAILED for t in self._turns.values())
+
     def failed(self, collections: Iterable[GlobalId]) -> SourceReport | None:
         """The report of a source that fills one of these collections and has failed."""
         wanted = set(collections)

@@ -1,10 +1,11 @@
 """A server with a source of files, to be killed.
 
-    python -m waterclock.testing.crash.files DIR [spark]
+    python -m waterclock.testing.crash.files DIR [spark] [dies=N]
 
 It reads the lines of the files in `DIR/in` until somebody kills it, or until it has read the line
-`end`. With `spark`, executors read, and it says `reading` whenever they begin. What it did is
-judged by whoever opens the data.
+`end`. With `spark`, executors read, and it says `reading` whenever they begin. With N it kills
+itself when a read has given so many batches (`mortal`). What it did is judged by whoever opens the
+data.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from waterclock.storage.sources.files.connector import FILES, NAME, OUTPUT, conn
 from waterclock.storage.sources.files.definition import FilesDefinition
 from waterclock.storage.sources.loop import Ingestions
 from waterclock.storage.sources.registry import all_kinds
+from waterclock.testing.crash.mortal import mortal, taken_from
 from waterclock.testing.executors import Telling
 
 LINES, REMAP, ERRORS, NOTES = (GlobalId.user(number) for number in (1, 2, 3, 4))
@@ -87,14 +89,14 @@ class FilesServer:
             tokens.append(reader.token)
         self._notes.change({_TOKENS: msgspec.json.encode(tokens)})
 
-    def run(self, executors: Executors | None = None) -> None:
+    def run(self, executors: Executors | None = None, dies_after: int | None = None) -> None:
         """Until the last line was read."""
         clock = lambda: time.time_ns() // 1_000_000  # noqa: E731
         surroundings = Surroundings(clock, executors, large_bytes=0)
         loop = Ingestions(
             self.storage,
             self.store,
-            all_kinds(),
+            {name: mortal(kind, dies_after) for name, kind in all_kinds().items()},
             surroundings,
             self.holds.take,
             interval_ms=_INTERVAL_MS,
@@ -132,9 +134,11 @@ class FilesServer:
 
 def main() -> None:
     server = FilesServer(Path(sys.argv[1]))
-    executors = Telling(Path(sys.argv[1]) / "reads") if sys.argv[2:] == ["spark"] else None
+    asked = sys.argv[2:]
+    dies_after = taken_from(asked)
+    executors = Telling(Path(sys.argv[1]) / "reads") if asked == ["spark"] else None
     print("running", flush=True)
-    server.run(executors)
+    server.run(executors, dies_after)
     server.close()
 
 

@@ -1,19 +1,15 @@
 """A server with a Kafka source, to be killed: `python -m ...crash.kafka DIR ADDRESS TOTAL DIES`.
 
 It reads the topic of the definition in `DIR/definition` until everything before TOTAL, a sum of
-offsets, has been read. With DIES it kills itself, as kill -9 does, when a read has given so many
-batches: 0 is between a binding and the first record. What it did is judged by whoever opens the
-data.
+offsets, has been read. With DIES it kills itself when a read has given so many batches (`mortal`).
+What it did is judged by whoever opens the data.
 """
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,20 +32,13 @@ from waterclock.storage.api import (
 )
 from waterclock.storage.controller import Storage
 from waterclock.storage.envelopes.choice import decoding_of
-from waterclock.storage.reclock.progress import Range
 from waterclock.storage.reclock.remap import Remap
 from waterclock.storage.reclock.shape import KAFKA
-from waterclock.storage.sources.api import (
-    ConnectionSettings,
-    Connector,
-    Kind,
-    Messages,
-    SourceDescription,
-    Surroundings,
-)
+from waterclock.storage.sources.api import ConnectionSettings, SourceDescription, Surroundings
 from waterclock.storage.sources.kafka.connector import KIND, NAME, OUTPUT
 from waterclock.storage.sources.kafka.definition import decoded
 from waterclock.storage.sources.loop import Ingestions
+from waterclock.testing.crash.mortal import mortal
 
 ROWS, REMAP, ERRORS = (GlobalId.user(number) for number in (1, 2, 3))
 _TOKENS = "tokens"
@@ -94,7 +83,7 @@ class KafkaServer:
         loop = Ingestions(
             self.storage,
             self.store,
-            {NAME: _mortal(dies_after)},
+            {NAME: mortal(KIND, dies_after)},
             Surroundings(lambda: time.time_ns() // 1_000_000, None, lambda _id: connection),
             self.holds.take,
             interval_ms=20,
@@ -137,27 +126,6 @@ class KafkaServer:
     def close(self) -> None:
         self.storage.close()
         self.directory.release()
-
-
-def _mortal(dies_after: int | None) -> Kind:
-    """The kind, with reads that end the process."""
-    if dies_after is None:
-        return KIND
-
-    def opened(definition: bytes, surroundings: Surroundings) -> Connector:
-        connector: Any = KIND.open(definition, surroundings)
-        read = connector.read
-
-        def deadly(ranges: Sequence[Range]) -> Iterator[Messages]:
-            for number, messages in enumerate(read(ranges)):
-                if number == dies_after:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                yield messages
-
-        connector.read = deadly
-        return connector  # type: ignore[no-any-return]
-
-    return replace(KIND, open=opened)
 
 
 def main() -> None:

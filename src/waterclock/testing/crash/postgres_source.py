@@ -1,11 +1,12 @@
 """A server that only runs one PostgreSQL source, to be killed.
 
-    python -m waterclock.testing.crash.postgres_source DIR CONNINFO [spark] [LSN]
+    python -m waterclock.testing.crash.postgres_source DIR CONNINFO [spark] [LSN] [dies=N]
 
 At the first start it makes a source of all that publication `p` has. Then it runs until somebody
 kills it, or until everything up to the LSN is durable. It says `running` when it begins, and
 `moved` when something new is durable. With `spark`, executors read the first contents, and it says
-`reading` when they begin. What it did is judged by whoever opens the data.
+`reading` when they begin. With N it kills itself when a read has given so many batches (`mortal`).
+What it did is judged by whoever opens the data.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from waterclock.storage.sources.postgres import connector
 from waterclock.storage.sources.postgres.definition import definition_of
 from waterclock.storage.sources.postgres.requirements import Wanted, define
 from waterclock.storage.sources.status import Health
+from waterclock.testing.crash.mortal import mortal, taken_from
 from waterclock.testing.executors import Telling
 from waterclock.testing.postgres_source import CONNECTION, settings_for
 
@@ -73,13 +75,18 @@ class PostgresSourceServer:
             tokens.append(reader.token)
         self._notes.change({"definition": encoded, "tokens": msgspec.json.encode(tokens)})
 
-    def run(self, until: int | None, executors: Executors | None = None) -> None:
+    def run(
+        self,
+        until: int | None,
+        executors: Executors | None = None,
+        dies_after: int | None = None,
+    ) -> None:
         """Until the source has got so far."""
         clock = lambda: time.time_ns() // 1_000_000  # noqa: E731
         loop = Ingestions(
             self.storage,
             self.store,
-            {connector.NAME: connector.KIND},
+            {connector.NAME: mortal(connector.KIND, dies_after)},
             Surroundings(clock, executors, lambda _: self._settings, large_bytes=0),
             self.holds.take,
             interval_ms=5,
@@ -127,12 +134,13 @@ def _schemas(definition: bytes) -> dict[GlobalId, Schema]:
 def main() -> None:
     server = PostgresSourceServer(Path(sys.argv[1]), sys.argv[2])
     asked = sys.argv[3:]
+    dies_after = taken_from(asked)
     executors = None
     if asked[:1] == ["spark"]:
         executors = Telling(Path(sys.argv[1]) / "reads")
         asked = asked[1:]
     print("running", flush=True)
-    server.run(int(asked[0]) if asked else None, executors)
+    server.run(int(asked[0]) if asked else None, executors, dies_after)
     server.close()
 
 

@@ -1,7 +1,10 @@
-"""A server that only runs sources, to be killed: `python -m waterclock.testing.crash.sources DIR`.
+"""A server that only runs sources, to be killed.
+
+    python -m waterclock.testing.crash.sources DIR [dies=N]
 
 At the first start it makes a counter and a bank of transfers, both quick; then it runs until
-somebody kills it, or until both have ended. What it did is judged by whoever opens the data.
+somebody kills it, or until both have ended. With N it kills itself when a read has given so many
+batches (`mortal`). What it did is judged by whoever opens the data.
 
 Its clock stands still while it is dead, so that every life has its share of the work. The first
 quarter of the history is compacted on the way.
@@ -31,6 +34,7 @@ from waterclock.storage.sources.generators.api import Options
 from waterclock.storage.sources.loop import Ingestions
 from waterclock.storage.sources.registry import all_kinds
 from waterclock.storage.sources.status import Health
+from waterclock.testing.crash.mortal import mortal, taken_from
 
 COUNT = 4000
 TICK_MS = 1.0
@@ -74,13 +78,13 @@ class SourcesServer:
         self._notes.change({"created": str(created).encode(), _TOKENS: msgspec.json.encode(tokens)})
         return created
 
-    def run(self) -> None:
+    def run(self, dies_after: int | None = None) -> None:
         """Until everything has ended."""
         clock = self._clock()
         loop = Ingestions(
             self.storage,
             self.store,
-            all_kinds(),
+            {name: mortal(kind, dies_after) for name, kind in all_kinds().items()},
             Surroundings(clock),
             self.holds.take,
             interval_ms=5,
@@ -123,7 +127,7 @@ def _description(kind: str, data: GlobalId, remap: GlobalId, created: int) -> So
 def main() -> None:
     server = SourcesServer(Path(sys.argv[1]))
     print("running", flush=True)
-    server.run()
+    server.run(taken_from(sys.argv[2:]))
     server.close()
 
 

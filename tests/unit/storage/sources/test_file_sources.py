@@ -253,7 +253,20 @@ def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(table.slice(0, 3), tmp_path / "half.parquet")
     world.step()
     assert world.rows()[0, "0"] == 2
+    other = table.set_column(1, "t", [[f"other {i}" for i in range(20)]])  # as many rows as before
+    pq.write_table(other, tmp_path / "a.parquet")
+    assert world.step() is Health.FAILED
+    assert "has been replaced" in world.error
+
+
+def test_parquet_with_fewer_rows_after_a_restart(tmp_path: Path) -> None:
+    table = pa.table({"id": pa.array(range(20), pa.int32())})
+    pq.write_table(table, tmp_path / "a.parquet")
+    schema = columns_of(str(tmp_path), None)
+    world = World(FilesDefinition(location=str(tmp_path), columns=encode_schema(schema)))
+    world.step()
     pq.write_table(table.slice(0, 5), tmp_path / "a.parquet")
+    world.restart()
     assert world.step() is Health.FAILED
     assert "has been replaced" in world.error
 

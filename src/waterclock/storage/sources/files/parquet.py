@@ -1,7 +1,8 @@
 """Parquet files as a source: an offset is a number of rows.
 
-A Parquet file is complete when it can be opened, and does not grow afterwards. One that can not be
-opened yet is being written and is looked at again later.
+A Parquet file is complete when it can be opened, and does not change afterwards: one that is larger
+or smaller later, or has fewer rows than were bound, is another. One that can not be opened yet is
+being written and is looked at again later.
 """
 
 from __future__ import annotations
@@ -74,21 +75,19 @@ class ParquetFiles(FollowedFiles):
     def _count(self, file: str, size: int) -> int | None:
         """The number of rows; None while the file is not whole."""
         looked = self._rows.get(file)
-        if looked is not None and looked[0] == size:
+        if looked is not None:
+            if looked[0] != size:
+                raise _replaced(file, f"It had {looked[0]} bytes and has {size} now.")
             return looked[1]
         try:
             with self._place.system.open_input_file(file) as opened:
                 rows: int = pq.ParquetFile(opened).metadata.num_rows
         except pa.ArrowInvalid:
             if file in self._bound:
-                raise SourceFault(f'file "{file}" has been replaced') from None
+                raise _replaced(file, "It is no Parquet file any more.") from None
             return None
-        if self._bound.get(file, rows) > rows or (looked is not None and looked[1] != rows):
-            raise SourceFault(
-                f'file "{file}" has been replaced',
-                detail=f"It has {rows} rows now.",
-                hint="Write new rows to new files.",
-            )
+        if self._bound.get(file, rows) > rows:
+            raise _replaced(file, f"It has {rows} rows now.")
         self._rows[file] = (size, rows)
         return rows
 
@@ -100,7 +99,7 @@ class ParquetFiles(FollowedFiles):
         with self._place.system.open_input_file(file) as opened:
             parquet = pq.ParquetFile(opened)
             if parquet.metadata.num_rows < end:
-                raise SourceFault(f'file "{file}" has been replaced')
+                raise _replaced(file, f"It has {parquet.metadata.num_rows} rows now.")
             first = 0
             for group in range(parquet.num_row_groups):
                 rows = parquet.metadata.row_group(group).num_rows
@@ -126,6 +125,11 @@ class ParquetFiles(FollowedFiles):
             offset += count
             given = pa.RecordBatch.from_arrays([*batch.columns, offsets, diffs], schema=shape)
             yield Messages(self._output, file, given)
+
+
+def _replaced(file: str, detail: str) -> SourceFault:
+    hint = "Write new rows to new files. Drop the source and create it again to read this one."
+    return SourceFault(f'file "{file}" has been replaced', detail=detail, hint=hint)
 
 
 def columns_of(location: str, pattern: str | None) -> Schema:

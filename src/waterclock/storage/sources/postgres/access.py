@@ -18,6 +18,7 @@ import psycopg
 
 from waterclock.storage.sources.api import ConnectionSettings, Surroundings
 from waterclock.storage.sources.errors import SourceFault, TransientFault
+from waterclock.storage.sources.postgres import publications
 from waterclock.storage.sources.postgres.connecting import connect, telling
 from waterclock.storage.sources.postgres.definition import PostgresDefinition, shown_lsn
 from waterclock.storage.sources.postgres.replication import Replication
@@ -150,7 +151,9 @@ def discard(definition: PostgresDefinition, settings: ConnectionSettings) -> Non
 
 
 def leave(definition: PostgresDefinition, settings: ConnectionSettings) -> None:
-    """Remove the slot of a source that is gone. If that fails, say what is left, and the remedy."""
+    """Remove the slot of a source that is gone, and its publication if that is its own. If that
+    fails, say what is left, and the remedy.
+    """
     try:
         discard(definition, settings)
     except TransientFault as fault:
@@ -160,3 +163,12 @@ def leave(definition: PostgresDefinition, settings: ConnectionSettings) -> None:
             detail="The server keeps its log for it.",
             hint=f"Drop it there: SELECT pg_drop_replication_slot('{slot}').",
         ) from fault
+    if definition.owns_publication:
+        try:
+            publications.drop(settings, definition.publication)
+        except TransientFault as fault:
+            name = definition.publication
+            raise TransientFault(
+                f'publication "{name}" was left upstream: {fault.message}',
+                hint=f"Drop it there: DROP PUBLICATION {name}.",
+            ) from fault

@@ -71,6 +71,8 @@ class PostgresSource:
         self._surroundings = surroundings
         self._access = Access(definition, surroundings)
         self._bound = 0
+        self._known = 0
+        """How far the server's log was at the last probe."""
         self._stream: TransactionStream | None = None
         self._decoder: Decoder | None = None
         self._snapshot: _Snapshot | None = None
@@ -107,6 +109,7 @@ class PostgresSource:
                 hint=HINT,
             )
         stream.pull(known, at_most_bytes=_BINDING_BYTES, seconds=_PROBE_SECONDS)
+        self._known = known
         reached = max(self._bound, stream.complete_to)
         if reached > self._bound:  # what changes the server's catalog is in its log
             self._look_at_tables()
@@ -166,7 +169,9 @@ class PostgresSource:
         stream = self._streaming(asked.start)
         self._pull(stream, asked.end)
         assert self._decoder is not None
-        yield from self._decoder.decode(stream.take(asked.end))
+        taken = stream.take(asked.end)
+        stream.pull_ahead(self._known, at_most_bytes=_BINDING_BYTES, seconds=_PROBE_SECONDS)
+        yield from self._decoder.decode(taken)
 
     def _first(self, asked: Range) -> Iterator[Messages]:
         """The contents at the place from which the slot gives changes."""

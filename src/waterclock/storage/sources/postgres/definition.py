@@ -71,6 +71,8 @@ class PostgresDefinition(msgspec.Struct, frozen=True, kw_only=True):
     slot: str
     system: str
     tables: tuple[UpstreamTable, ...]
+    owns_publication: bool = False
+    """Whether the publication was made for the source, and goes with it."""
 
     @property
     def connection_id(self) -> GlobalId:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
 from waterclock.errors import WaterclockError
@@ -17,6 +18,7 @@ from waterclock.model.pg_types import NO_MODIFIER, TEXT, PgType, element_of, typ
 from waterclock.model.schema import MAX_DECIMAL_PRECISION, RESERVED_NAMES
 from waterclock.storage.sources.api import ERROR, OFFSET, ConnectionSettings
 from waterclock.storage.sources.errors import InvalidSource, TransientFault
+from waterclock.storage.sources.postgres import publications
 from waterclock.storage.sources.postgres.connecting import connect, telling
 from waterclock.storage.sources.postgres.definition import (
     PostgresDefinition,
@@ -48,10 +50,10 @@ ColumnName = tuple[str | None, str, str]
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What a statement asks for. `tables` are pairs of a schema, if given, and a name; without any
-    of both, all that is published is wanted.
+    of both, all that is published is wanted. Without a publication, one is made for the tables.
     """
 
-    publication: str
+    publication: str | None
     tables: Sequence[tuple[str | None, str]] | None = None
     schemas: Sequence[str] | None = None
     as_text: Sequence[ColumnName] = ()
@@ -70,29 +72,33 @@ class Found:
 def define(connection: str, settings: ConnectionSettings, wanted: Wanted) -> Found:
     """The definition of a source over the connection of that id.
 
-    Raises `InvalidSource` with a remedy, and `TransientFault` if the server does not answer.
+    If the source has a publication of its own, that is there from now on. Raises `InvalidSource`
+    with a remedy, and `TransientFault` if the server does not answer; then it is not.
     """
     system = _system(settings)
-    control = connect(settings)
-    try:
-        with telling(settings):
-            upstream = Upstream(control)
-            _require_server(upstream.server())
-            publication = _publication(upstream, wanted.publication)
-            tables = _chosen(upstream, wanted)
-    finally:
-        control.close()
-    notices: list[str] = []
-    columns = _Columns(wanted, notices)
-    chosen = tuple(columns.table(found) for found in tables)
-    columns.require_used()
+    with closing(connect(settings)) as control, telling(settings), ExitStack() as undo:
+        upstream = Upstream(control)
+        _require_server(upstream.server())
+        name, owns = wanted.publication, wanted.publication is None
+        if name is None:
+            assert wanted.tables is not None, "a publication is made for tables that are named"
+            name = publications.make(control, wanted.tables)
+            undo.callback(publications.drop, settings, name)
+        publication = _publication(upstream, name)
+        tables = _chosen(upstream, name, wanted)
+        notices: list[str] = []
+        columns = _Columns(wanted, notices)
+        chosen = tuple(columns.table(found) for found in tables)
+        columns.require_used()
+        undo.pop_all()
     definition = PostgresDefinition(
         connection=connection,
-        publication=wanted.publication,
+        publication=name,
         version=publication.version,
         slot=f"waterclock_{secrets.token_hex(8)}",
         system=system,
         tables=chosen,
+        owns_publication=owns,
     )
     return Found(definition, chosen, notices)
 
@@ -161,23 +167,23 @@ def _publication(upstream: Upstream, name: str) -> Publication:
     return found
 
 
-def _chosen(upstream: Upstream, wanted: Wanted) -> list[FoundTable]:
-    offered = upstream.tables(wanted.publication)
+def _chosen(upstream: Upstream, publication: str, wanted: Wanted) -> list[FoundTable]:
+    offered = upstream.tables(publication)
     if wanted.tables is not None:
-        found = [_named(upstream, wanted, offered, *name) for name in wanted.tables]
+        found = [_named(upstream, publication, offered, *name) for name in wanted.tables]
     elif wanted.schemas is not None:
         found = [table for table in offered if table.schema in wanted.schemas]
         for schema in wanted.schemas:
             if all(table.schema != schema for table in offered):
                 raise InvalidSource(
-                    f'publication "{wanted.publication}" has no table in schema "{schema}"'
+                    f'publication "{publication}" has no table in schema "{schema}"'
                 )
     else:
         found = offered
     if not found:
         raise InvalidSource(
-            f'publication "{wanted.publication}" has no tables',
-            hint=f"Add some: ALTER PUBLICATION {quoted(wanted.publication)} ADD TABLE ...",
+            f'publication "{publication}" has no tables',
+            hint=f"Add some: ALTER PUBLICATION {quoted(publication)} ADD TABLE ...",
         )
     for table in found:
         _require_readable(table)
@@ -185,7 +191,11 @@ def _chosen(upstream: Upstream, wanted: Wanted) -> list[FoundTable]:
 
 
 def _named(
-    upstream: Upstream, wanted: Wanted, offered: Iterable[FoundTable], schema: str | None, name: str
+    upstream: Upstream,
+    publication: str,
+    offered: Iterable[FoundTable],
+    schema: str | None,
+    name: str,
 ) -> FoundTable:
     found = [t for t in offered if t.name == name and schema in (None, t.schema)]
     shown = quoted(name) if schema is None else f"{quoted(schema)}.{quoted(name)}"
@@ -201,8 +211,8 @@ def _named(
     if not upstream.exists(schema, name):
         raise InvalidSource(f"table {shown} does not exist upstream")
     raise InvalidSource(
-        f'table {shown} is not in publication "{wanted.publication}"',
-        hint=f"Add it upstream: ALTER PUBLICATION {quoted(wanted.publication)} ADD TABLE {shown}.",
+        f'table {shown} is not in publication "{publication}"',
+        hint=f"Add it upstream: ALTER PUBLICATION {quoted(publication)} ADD TABLE {shown}.",
     )
 
 

@@ -6,13 +6,16 @@ at the end of a record that the server has durably, hence it is there again afte
 the end of its log as the server itself would tell it need not be.
 
 What has come and was not taken yet is kept, so that it is read once: by the probe that finds how
-far one can go, and then taken by the read of what was bound.
+far one can go, and then taken by the read of what was bound. Of a backlog, more is received by a
+thread of its own while what was taken is decoded: else the server would wait for us and we for it.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from waterclock.storage.sources.errors import TransientFault
 from waterclock.storage.sources.postgres import pgoutput
@@ -34,6 +37,9 @@ class TransactionStream:
 
     def __init__(self, connection: Replication, begin: int) -> None:
         self._connection = connection
+        self._receiver: ThreadPoolExecutor | None = None
+        self._ahead: Future[None] | None = None
+        self._closing = threading.Event()
         self._durable = begin
         self._whole: deque[Transaction] = deque()
         self._open: list[bytes] | None = None
@@ -50,6 +56,25 @@ class TransactionStream:
 
         Raises `TransientFault` if the server is silent.
         """
+        self._settle()
+        self._pull(target, at_most_bytes, seconds)
+
+    def pull_ahead(self, target: int, *, at_most_bytes: int, seconds: float) -> None:
+        """Begin to do the same, while the caller does something else. Whatever is asked of the
+        stream next waits for it, and raises what it raised.
+        """
+        self._settle()
+        if self.complete_to < target:
+            if self._receiver is None:
+                self._receiver = ThreadPoolExecutor(1, thread_name_prefix="waterclock-stream")
+            self._ahead = self._receiver.submit(self._pull, target, at_most_bytes, seconds)
+
+    def _settle(self) -> None:
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.result()
+
+    def _pull(self, target: int, at_most_bytes: int | None, seconds: float) -> None:
         heard = time.monotonic()
         deadline, asked = heard + seconds, 0.0
 
@@ -69,7 +94,7 @@ class TransactionStream:
             return has_room()
 
         self._connection.wait(0.0)  # the server may want to hear from us although nothing is new
-        while True:
+        while not self._closing.is_set():
             received = self._connection.receive(take)
             if not wants_more():
                 return
@@ -87,6 +112,7 @@ class TransactionStream:
 
     def take(self, end: int) -> list[Transaction]:
         """The transactions that end there or before, all of which have come."""
+        self._settle()
         assert self.complete_to >= end, "what is taken has come"
         found = []
         while self._whole and self._whole[0].end <= end:
@@ -97,10 +123,14 @@ class TransactionStream:
 
     def confirm(self, lsn: int) -> None:
         """Everything up to there is durable here, and may be forgotten upstream."""
+        self._settle()
         self._durable = max(self._durable, lsn)
         self._connection.tell(self._durable, ask=False)
 
     def close(self) -> None:
+        self._closing.set()
+        if self._receiver is not None:
+            self._receiver.shutdown()  # it soon notices
         self._connection.close()
 
     def _receive(self, message: bytes) -> None:

@@ -126,3 +126,29 @@ def test_what_is_in_no_transaction_is_refused(
     connection.coming = [framed(message)]
     with pytest.raises(SourceFault):
         pull(stream, 100)
+
+
+def test_more_is_received_while_something_else_is_done(
+    connection: FakeReplication, stream: TransactionStream
+) -> None:
+    connection.coming = [*whole(100), *whole(200), *whole(300)]
+    pull(stream, 300, limit=1)
+    taken = stream.take(100)
+    stream.pull_ahead(300, at_most_bytes=1, seconds=5.0)
+    assert [each.end for each in taken] == [100]
+    stream.confirm(100)  # waits for what is under way
+    assert (stream.complete_to, stream.taken) == (200, 100)
+    assert connection.told == [(100, False)]
+    stream.pull_ahead(200, at_most_bytes=1, seconds=5.0)  # there is nothing to do
+    assert [each.end for each in stream.take(200)] == [200]
+
+
+def test_what_goes_wrong_meanwhile_is_told_to_who_comes_next(
+    connection: FakeReplication, stream: TransactionStream
+) -> None:
+    connection.coming = [framed(commit(100))]
+    stream.pull_ahead(100, at_most_bytes=1, seconds=5.0)
+    with pytest.raises(SourceFault):
+        pull(stream, 100)
+    stream.pull_ahead(100, at_most_bytes=1, seconds=600.0)
+    stream.close()  # does not wait for what does not come
