@@ -1,10 +1,15 @@
 """The history curve: a step over a join of three inputs and an aggregate, at growing history.
 
-    python bench/history.py [--rows 100000 1000000] [--change 1000] [--steps 15]
+    python bench/history.py [--rows 100000 1000000] [--change 1000] [--steps 20]
 
 The cost of keeping a view fresh must follow the change, not the history. Beside it, the same view
-evaluated from scratch by Spark on the same rows. Every maintained answer is checked against that.
-The Python workers together must not take more than 1.5 GB meanwhile, however large the state is.
+evaluated from scratch, on the same rows in a Parquet file, by Spark and by DuckDB: each reads the
+file and computes everything anew each time, once to warm up and then `SCRATCHES` times. Every
+maintained answer is checked against both. The Python workers together must not take more than
+1.5 GB meanwhile, however large the state is.
+
+Code that runs for the first time is slow, and the first size would pay for all. So a small history
+is stepped and thrown away before the sizes that count, and each of them takes some steps first.
 """
 
 from __future__ import annotations
@@ -16,10 +21,13 @@ import statistics
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructType
 from report import Report
@@ -47,6 +55,13 @@ FROM {u1} o JOIN {u2} c ON o.customer_id = c.customer_id JOIN {u3} n ON c.nation
 GROUP BY n.region
 """
 NATION_COUNT = 25
+WARM_ROWS, WARM_STEPS = 100_000, 20
+"""The history that is thrown away, and its steps."""
+SETTLING_STEPS = 5
+"""The steps of each history that do not count."""
+SCRATCHES = 3
+
+Contents = Counter[tuple[int, ...]]
 
 
 def rows_of(collection: GlobalId, count: int, first: int, seed: int) -> list[np.ndarray]:
@@ -112,57 +127,100 @@ class Case:
             np.concatenate((o[:place], np.full(half, -1), o[place + half :], a))
             for o, a in zip(orders, added, strict=True)
         ]
-        return self.step({ORDERS: delta(columns, self.dataflow.upper, diffs)})
+        took = self.step({ORDERS: delta(columns, self.dataflow.upper, diffs)})
+        self.dataflow.merge()
+        return took
 
-    def from_scratch(self) -> tuple[float, Counter[tuple[int, ...]]]:
-        """How long Spark takes to evaluate the view on the rows of now, and what it finds."""
-        names = {}
+    def store(self, folder: Path) -> dict[str, Path]:
+        """The rows of now as a file for each input, by its name in the view."""
+        files = {}
         for number, (collection, columns) in enumerate(self.inputs.items(), start=1):
             live = columns[0] >= 0
             table = pa.table([c[live] for c in columns], names=list(COLUMNS[collection]))
-            frame = self.spark.createDataFrame(table)
-            names[f"u{number}"] = f"now_{number}"
-            frame.createOrReplaceTempView(f"now_{number}")
-        query = self.spark.sql(VIEW.format(**names))
-        query.collect()
-        began = time.perf_counter()
-        rows = query.collect()
-        return time.perf_counter() - began, Counter(tuple(row) for row in rows)
+            files[f"u{number}"] = path = folder / f"now_{number}.parquet"
+            pq.write_table(table, path)
+        return files
 
-    def maintained(self) -> Counter[tuple[int, ...]]:
-        counts: Counter[tuple[int, ...]] = Counter()
+    def maintained(self) -> Contents:
+        counts: Contents = Counter()
         for table in self.outputs:
             for *row, _, diff in zip(*(c.to_pylist() for c in table.columns), strict=True):
                 counts[tuple(row)] += diff
         return Counter({row: count for row, count in counts.items() if count})
 
 
+def by_spark(spark: SparkSession, files: dict[str, Path]) -> Contents:
+    """The view, from the files. A plan of its own, or Spark would reuse what it shuffled before."""
+    query = VIEW.format(**{name: f"parquet.`{path}`" for name, path in files.items()})
+    return Counter(tuple(row) for row in spark.sql(query).collect())
+
+
+def by_duckdb(files: dict[str, Path]) -> Contents:
+    """The same in DuckDB, which remembers nothing of it."""
+    query = VIEW.format(**{name: f"read_parquet('{path}')" for name, path in files.items()})
+    with duckdb.connect() as connection:
+        rows = connection.execute(query).fetchall()
+    return Counter(tuple(map(int, row)) for row in rows)
+
+
+def from_scratch(evaluate: Callable[[], Contents], expected: Contents) -> float:
+    """How long it takes to compute the view anew, in the middle of some times."""
+    times = []
+    for _ in range(1 + SCRATCHES):
+        began = time.perf_counter()
+        found = evaluate()
+        times.append(time.perf_counter() - began)
+        assert found == expected, "the maintained view is not the view"
+    return statistics.median(times[1:])
+
+
+def measured(spark: SparkSession, report: Report, history: int, change: int, steps: int) -> float:
+    """The time of a step over a history of this size; all figures go to the report."""
+    folder = Path(tempfile.mkdtemp(prefix="waterclock-bench-", dir="/var/tmp"))
+    size = f"{history:,} rows"
+    try:
+        began = time.perf_counter()
+        case = Case(spark, folder, history)
+        report.figure(f"{size}: first contents", time.perf_counter() - began, "s")
+        with WorkerMemory() as memory:
+            took = [case.refresh(change, number) for number in range(SETTLING_STEPS + steps)]
+        median = statistics.median(took[SETTLING_STEPS:])
+        report.figure(f"{size}: a step", 1e3 * median, "ms")
+        report.limit(f"{size}: Python workers", memory.peak / 1e6, 1500, "MB")
+        files, expected = case.store(folder), case.maintained()
+        seconds = from_scratch(lambda: by_spark(spark, files), expected)
+        report.figure(f"{size}: Spark from scratch", 1e3 * seconds, "ms")
+        seconds = from_scratch(lambda: by_duckdb(files), expected)
+        report.figure(f"{size}: DuckDB from scratch", 1e3 * seconds, "ms")
+    finally:
+        shutil.rmtree(folder)
+    return median
+
+
+def warm_up(spark: SparkSession, change: int) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="waterclock-bench-", dir="/var/tmp"))
+    try:
+        case = Case(spark, folder, WARM_ROWS)
+        for number in range(WARM_STEPS):
+            case.refresh(change, number)
+    finally:
+        shutil.rmtree(folder)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000])
     parser.add_argument("--change", type=int, default=1000)
-    parser.add_argument("--steps", type=int, default=15)
+    parser.add_argument("--steps", type=int, default=20)
     arguments = parser.parse_args()
     os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
     spark = open_session("local[*]", {"spark.driver.memory": "6g"})
     report = Report(f"History curve: {arguments.change:,} changed rows, 3-way join + aggregate")
-    medians: list[float] = []
-    for history in arguments.rows:
-        folder = Path(tempfile.mkdtemp(prefix="waterclock-bench-", dir="/var/tmp"))
-        try:
-            began = time.perf_counter()
-            case = Case(spark, folder, history)
-            report.figure(f"{history:,} rows: first contents", time.perf_counter() - began, "s")
-            with WorkerMemory() as memory:
-                took = [case.refresh(arguments.change, n) for n in range(arguments.steps)]
-            medians.append(statistics.median(took[5:]))
-            report.figure(f"{history:,} rows: a step", 1e3 * medians[-1], "ms")
-            report.limit(f"{history:,} rows: Python workers", memory.peak / 1e6, 1500, "MB")
-            seconds, rows = case.from_scratch()
-            report.figure(f"{history:,} rows: Spark from scratch", 1e3 * seconds, "ms")
-            assert case.maintained() == rows, "the maintained view is not the view"
-        finally:
-            shutil.rmtree(folder)
+    warm_up(spark, arguments.change)
+    medians = [
+        measured(spark, report, history, arguments.change, arguments.steps)
+        for history in arguments.rows
+    ]
     report.limit(
         "a step at the longest history against the shortest", medians[-1] / medians[0], 1.5, "x"
     )

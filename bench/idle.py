@@ -1,6 +1,6 @@
 """Views that have nothing to do: what fifty of them add to a tick in which one has.
 
-    python bench/idle.py [--views 50] [--change 100] [--ticks 30] [--settle-s 240]
+    python bench/idle.py [--views 50] [--change 100] [--ticks 60] [--settle-s 240]
 
 All tables are complete up to the same time, as they are in a server, so the uppers of all views
 move at each tick; but the table that the idle views read does not change. The claim: fifty of them
@@ -133,7 +133,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--views", type=int, default=50)
     parser.add_argument("--change", type=int, default=100)
-    parser.add_argument("--ticks", type=int, default=30)
+    parser.add_argument("--ticks", type=int, default=60)
     parser.add_argument("--settle-s", type=float, default=240)
     arguments = parser.parse_args()
     os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
@@ -144,11 +144,17 @@ def main() -> None:
     try:
         for server in servers.values():
             server.install(BUSY, (ORDERS, CUSTOMERS), TOTALS)
+        created: list[float] = []
         for number in range(arguments.views):
             sql = f"SELECT b, count(*) AS n FROM u3 WHERE a <> {number} GROUP BY b"
+            began = time.perf_counter()
             servers["beside"].install(sql, (QUIET,), COUNTS)
+            created.append(time.perf_counter() - began)
+        report.figure("creating a view, in the middle", 1e3 * statistics.median(created), "ms")
+        began = time.perf_counter()
         for server in servers.values():
             server.settle(arguments.settle_s)
+        report.figure("until they have settled", time.perf_counter() - began, "s")
         report.figure("groups of views", len(servers["beside"].compute.groups), "")
         took: dict[str, list[float]] = {name: [] for name in servers}
         for number in range(arguments.ticks):

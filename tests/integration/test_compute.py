@@ -219,6 +219,38 @@ def test_dropping_a_view_frees_its_state_and_its_holds(server: Server, tmp_path:
     assert not server.compute.tick()
 
 
+@pytest.mark.semantics(70, 75)
+def test_a_view_with_several_outputs(server: Server, tmp_path: Path) -> None:
+    """A stored one and an index, over one join and one sum; after a restart too."""
+    storage = server.storage
+    orders_read, orders = storage.create(ORDERS, Description(ORDER))
+    people_read, people = storage.create(PEOPLE, Description(PERSON))
+    _, output = storage.create(TOTALS, Description(TOTAL))
+    _, by_name = storage.create(BY_NAME, Description(FRONTIERS_ONLY))
+    _, errors = storage.create(ERRORS, Description(ERROR_ROWS))
+    view = View(VIEW.inputs, (Result(SQL, TOTAL), Result(SQL, TOTAL, keys=("name",))))
+    read, held = server.compute.maintain_view(
+        [orders_read, people_read], view, [output, by_name], errors
+    )
+    assert (read.id, held.id) == (TOTALS, BY_NAME)
+    for now in (2, 5):
+        orders, people = storage.append(
+            Write(orders, updates(ORDER, [((1, now), now, 1)]), at(now + 1)),
+            Write(people, updates(PERSON, [((1, "ada"), now, 1)]), at(now + 1)),
+        )
+        assert server.compute.tick()
+        server.restart()
+        storage = server.storage
+    for moment, rows in ((1, {}), (3, {("ada", 2, 1): 1}), (5, {("ada", 14, 4): 1})):
+        assert contents(storage, read, moment) == Counter(rows)
+        indexed = server.compute.index(BY_NAME).at(moment).to_pylist()
+        assert Counter(tuple(row.values()) for row in indexed) == Counter(rows)
+    state = tmp_path / "views" / "state"
+    assert len(list(state.iterdir())) == 4, "both sides of the join, the sums, the index"
+    server.compute.drop_view(TOTALS)
+    assert not list(state.iterdir())
+
+
 def test_finished_inputs_finish_the_output(server: Server, installed: Installed) -> None:
     orders, people, read = installed
     last = updates(ORDER, [((2, 3), 30, 1)])

@@ -130,3 +130,12 @@ def test_times_and_intervals(evaluator: Evaluator) -> None:
     rows = pa.Table.from_arrays(columns, schema=shape)
     found = evaluator.evaluate("SELECT * FROM u1", {ONE: schema}, {ONE: rows}, "group")
     assert found.cast(shape).equals(rows)
+
+
+def test_fields_that_are_never_null_in_structs_that_may_be(evaluator: Evaluator) -> None:
+    """Under names that repeat, too."""
+    part = "CASE WHEN v > 15 THEN named_struct('one', 1, 'v', v) END AS x"
+    sql = f"SELECT {part}, {part} FROM u1"
+    found = evaluator.evaluate(sql, {ONE: SCHEMA}, {ONE: table((1, 10), (2, 20))}, "group")
+    assert found.column_names == ["x", "x"]
+    assert found.column(0).to_pylist() == [None, {"one": 1, "v": 20}]

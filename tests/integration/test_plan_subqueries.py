@@ -79,6 +79,19 @@ VIEWS = {
         "SELECT u1.k, c, m FROM u1, LATERAL (SELECT count(*) AS c, max(i) AS m FROM u2"
         " WHERE u2.k = u1.k) x"
     ),
+    "several over one collection, of the same name": (
+        "SELECT k, (SELECT sum(v) FROM u1), (SELECT sum(v) FROM u1 WHERE k > 0),"
+        " (SELECT max(v) FROM u1 WHERE k > 2) FROM u1"
+    ),
+    "a subquery that says how many rows to generate": (
+        "SELECT k, x FROM u1 LATERAL VIEW"
+        " explode(sequence(1L, greatest(1L, (SELECT count(*) FROM u2)), 2L)) t AS x"
+        " WHERE v > (SELECT min(i) FROM u2)"
+    ),
+    "a window in a correlated subquery": (
+        "SELECT u1.k, l.i, l.r FROM u1 LEFT JOIN LATERAL (SELECT i, sum(i) OVER (PARTITION BY t"
+        " ORDER BY i) AS r FROM u2 WHERE u2.k = u1.k) l ON true"
+    ),
 }
 
 

@@ -168,7 +168,7 @@ class Compute:
 
     def check_view(self, view: Maintenance) -> tuple[Node, ...]:
         """The plans of the results; `NotMaintainable` as `maintain_view` would raise it."""
-        return tuple(self._opening.plan(view.inputs, result) for result in view.results)
+        return self._opening.plans(view.inputs, view.results)
 
     def drop_view(self, output: GlobalId) -> None:
         """Maintain the view no longer: its state goes, and so do its capabilities."""

@@ -19,12 +19,6 @@ class FrontiersDiffer(WaterclockError):
     sqlstate: ClassVar[str] = "22023"
 
 
-class ViewFailed(WaterclockError):
-    """The view has no value at some time, because of what its inputs hold."""
-
-    sqlstate: ClassVar[str] = "22000"
-
-
 class IndexBehind(WaterclockError):
     """The rows of an index are not there yet, or not again."""
 

@@ -32,8 +32,9 @@ from pyspark.sql.types import StructType
 
 from waterclock.compute.catalyst.held import HeldRows
 from waterclock.compute.catalyst.trees import Builder
+from waterclock.compute.catalyst.types import loosened
 from waterclock.compute.faults import told
-from waterclock.compute.spark import with_meaning
+from waterclock.compute.spark import for_queries
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Schema
 from waterclock.persist.rows import row_schema
@@ -112,7 +113,7 @@ class Prepared:
             leaf = self._leaf(collection, from_arrow_schema(row_schema(schema)))
             leaf.frame.createOrReplaceTempView(str(collection))
             self._leaves[collection] = leaf
-        self._frame = session.sql(sql)
+        self._frame = loosened(session.sql(sql))
         self.columns: pa.Schema = to_arrow_schema(self._frame.schema, timezone="UTC")
 
     def _leaf(self, collection: GlobalId, columns: StructType) -> Leaf:
@@ -176,7 +177,7 @@ class Evaluator:
     ) -> None:
         """`folder` is a scratch folder that all executors can read."""
         self._spark = spark
-        self._session = with_meaning(spark.newSession())
+        self._session = for_queries(spark.newSession())
         self._folder = folder
         self._small_bytes = small_bytes
         shutil.rmtree(folder, ignore_errors=True)

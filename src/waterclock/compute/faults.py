@@ -107,6 +107,12 @@ _KNOWN: Mapping[str, Reason] = {
     "DUPLICATED_MAP_KEY": Reason("22030", "duplicate JSON object key value"),
     "NULL_MAP_KEY": Reason("22004", "field name must not be null"),
     "INVALID_BITMAP_POSITION": _TIME,
+    "RECURSION_LEVEL_LIMIT_EXCEEDED": Reason(
+        "54000",
+        "a recursive query took too many steps",
+        hint="If rows lead back to where they came from, keep the path and leave them out.",
+    ),
+    "RECURSION_ROW_LIMIT_EXCEEDED": Reason("54000", "a recursive query has too many rows"),
 }
 _SQL_NAMES = {
     **{"TINYINT": "smallint", "SMALLINT": "smallint", "INT": "integer", "BIGINT": "bigint"},

@@ -4,8 +4,8 @@ The arrangement holds updates, sorted by the hash of the key, in files that are 
 The contents at a time are the sums of the diffs up to it. Looking keys up touches only their rows;
 anything else reads all of them, vectorised.
 
-A row that is there three times comes three times. A negative sum is an error of the data, which the
-view's errors report; such a row is left out here.
+A row that is there three times comes three times. One whose sum is negative is an error of the data
+at that time (see `snapshot`).
 
 The frontiers of an index are durable, its rows are not: while they are computed again after a loss,
 a reader waits.

@@ -60,6 +60,16 @@ class Input:
     def collection(self) -> GlobalId:
         return self.capability.id
 
+    @property
+    def upper(self) -> int:
+        """Up to where it is complete, by what was received."""
+        return self._upper
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something was received that was not used yet."""
+        return bool(self._waiting) or self._contents is not None
+
     def receive(self) -> int:
         """Take in what storage has by now, and tell up to where it is complete."""
         if self._is_new and not self._begin():
@@ -117,11 +127,9 @@ class Input:
         known: list[int] = [pc.max(t[TIME]).as_py() for t in self._waiting if t.num_rows]
         return max([*known, 0 if self._contents is None else self._start])
 
-    def hold(self, time: int) -> None:
-        """Keep the input readable from `time` on, and no longer from before."""
-        frontier = self._frontier(time)
-        if self.capability.frontier < frontier:
-            self.capability = self._storage.downgrade_capability(self.capability, frontier)
+    def is_held_before(self, time: int) -> bool:
+        """Whether the input is kept readable from an earlier time on."""
+        return self.capability.frontier < self._frontier(time)
 
     def close(self) -> None:
         """Receive no more."""

@@ -69,9 +69,10 @@ class View:
     outputs: tuple[Output, ...]
     errors: Output
 
+    @property
     def upper(self) -> int:
-        """Up to where all inputs are complete."""
-        return min((each.receive() for each in self.inputs), default=FINISHED)
+        """Up to where all inputs are complete, by what was received."""
+        return min((each.upper for each in self.inputs), default=FINISHED)
 
     def close(self) -> None:
         """Stop receiving. What is installed stays installed."""
@@ -113,6 +114,8 @@ class Group:
         """What the outputs lack, to be written with the next step."""
         self._is_noted = True
         """Whether what is noted of the state is true."""
+        self.is_quiet = False
+        """Whether there was nothing to compute in the last step."""
         self.is_finished = dataflow.has_begun and dataflow.upper == FINISHED
         self.since = 0
         """The outputs can be read from this time on, as far as is known here."""
@@ -167,15 +170,30 @@ class Group:
         """The collections that some view reads."""
         return frozenset(each.collection for view in self.views for each in view.inputs)
 
+    def receive(self) -> None:
+        """Take in what the inputs have by now. To be done before each step."""
+        if self.is_finished:
+            return
+        for view in self.views:
+            for each in view.inputs:
+                each.receive()
+
     def must_part(self) -> bool:
         """Whether one of several views has come to its end, which it has to do alone."""
-        return len(self.views) > 1 and any(view.upper() == FINISHED for view in self.views)
+        return len(self.views) > 1 and any(view.upper == FINISHED for view in self.views)
+
+    def has_changes(self) -> bool:
+        """Whether there is something to compute in the next step, which then takes its time."""
+        upper = min(view.upper for view in self.views)
+        if upper == FINISHED or any(each.is_waiting for v in self.views for each in v.inputs):
+            return True
+        return self.dataflow.due_before(upper)
 
     def advance(self) -> bool:
         """Go as far as all inputs are complete; False if the views are there already."""
         if self.is_finished:
             return False
-        upper = min(view.upper() for view in self.views)
+        upper = min(view.upper for view in self.views)
         if self._rebuilt_to is not None and self._rebuilt_to < FINISHED:
             return upper >= self._rebuilt_to and self._rebuild(self._rebuilt_to)
         if upper <= self.dataflow.upper:
@@ -206,9 +224,11 @@ class Group:
     def _step(self, upper: int) -> None:
         deltas = self._deltas(upper)
         if deltas or self.dataflow.due_before(upper) or not self.dataflow.has_begun:
+            self.is_quiet = False
             ticked = self.dataflow.compute(upper, deltas, self._contents())
             self._is_noted = False
         else:
+            self.is_quiet = True
             ticked = self.dataflow.unchanged()
         self._write(ticked, self._timeline.frontier(upper))
         self._count(upper, ticked)
@@ -255,7 +275,8 @@ class Group:
         for view in self.views:
             for each in view.inputs:
                 each.forget(upper)
-        self.dataflow.merge(self.since)
+        if ticked.runs:
+            self.dataflow.merge(self.since)
 
     def _told(self, ticked: Ticked) -> list[tuple[Output, pa.Table]]:
         """The changes of all outputs, and those of the errors."""
@@ -323,20 +344,20 @@ class Group:
 
     def release_inputs(self) -> None:
         """Let the inputs be compacted as far as the outputs are, and as they have been used."""
-        outputs = [output for view in self.views for output in view.outputs]
-        since = min((self._since_of(output) for output in outputs), default=0)
-        self.since = max(self.since, since)
-        for view in self.views:
-            for each in view.inputs:
-                each.hold(min(self.since, self.dataflow.upper - 1))
-
-    def _since_of(self, output: Output) -> int:
-        reader, _ = self._storage.acquire_capabilities(output.writer.id, write=False)
-        since = reader.frontier.only()
-        if since is None:  # nobody can read it any more
-            return self.dataflow.upper
-        self._storage.drop_capability(reader)
-        return since
+        outputs = [output.writer.id for view in self.views for output in view.outputs]
+        # None of an output that nobody can read any more
+        known = riders.sinces(self._storage, outputs).values()
+        sinces = [self.dataflow.upper if since is None else since for since in known]
+        self.since = max(self.since, min(sinces, default=0))
+        time = min(self.since, self.dataflow.upper - 1)
+        moving = [each for view in self.views for each in view.inputs if each.is_held_before(time)]
+        if moving:
+            frontier = self._timeline.frontier(time)
+            moves = [(each.capability, frontier) for each in moving]
+            for each, moved in zip(
+                moving, self._storage.downgrade_capabilities(moves), strict=True
+            ):
+                each.capability = moved
 
 
 def _encoded(kept: Mapping[str, Kept]) -> dict[str, bytes]:

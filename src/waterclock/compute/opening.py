@@ -77,19 +77,22 @@ class Opening:
         self._builder = Builder(spark.sparkContext._jvm)
         self._relations = Relations(spark)
 
-    def plan(self, inputs: Mapping[GlobalId, Schema], result: Result) -> Node:
-        """The plan of a result; raises `NotMaintainable` with what it can not be made of."""
+    def plans(
+        self, inputs: Mapping[GlobalId, Schema], results: Sequence[Result]
+    ) -> tuple[Node, ...]:
+        """The plans of a view's results; `NotMaintainable` with what one can not be made of."""
         for collection, schema in inputs.items():
             self._relations.add(collection, from_arrow_schema(row_schema(schema)))
+        optimized = [self._optimized(result) for result in results]
+        plans = Translation(self._builder, self._relations).planned(optimized)
+        return tuple(_kept_as(result, plan) for result, plan in zip(results, plans, strict=True))
+
+    def _optimized(self, result: Result) -> Logical:
         with told():
             query = self._spark.sql(result.sql)._jdf.queryExecution()
             optimized = Logical(query.optimizedPlan())
         refuse_nondeterministic(Logical(query.analyzed()))
-        plan = Translation(self._builder, self._relations).translate(optimized)
-        if result.keys is None:
-            return plan
-        places = {name: place for place, name in enumerate(result.schema.names)}
-        return Arrange(plan, tuple(places[key] for key in result.keys))
+        return optimized
 
     def grouped(
         self, views: Sequence[View], upper: int, opened: Mapping[str, Arrangement]
@@ -106,7 +109,7 @@ class Opening:
         """The view where it was, or at its beginning, or with its state to be computed again."""
         schemas = note.schemas
         results = [kept.result for kept in note.results]
-        plans = tuple(self.plan(schemas, result) for result in results)
+        plans = self.plans(schemas, results)
         outputs = tuple(
             self._output(kept.output, kept.writer, _stored(result))
             for kept, result in zip(note.results, results, strict=True)
@@ -238,6 +241,14 @@ class Opening:
             kept = error.kept
             assert isinstance(kept, type(guess)), "a token keeps its kind"
             return kept
+
+
+def _kept_as(result: Result, plan: Node) -> Node:
+    """The plan of a result that is arranged under keys, if it is an index."""
+    if result.keys is None:
+        return plan
+    places = {name: place for place, name in enumerate(result.schema.names)}
+    return Arrange(plan, tuple(places[key] for key in result.keys))
 
 
 def _reader(token: str, collection: str) -> ReadCapability:

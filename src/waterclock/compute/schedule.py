@@ -1,8 +1,8 @@
 """Which views advance together, when, and in which thread.
 
 Groups of views advance in threads of their own, so that one that takes long does not hold others
-back. Two groups that read the same and are equally far are put together, because one job for both
-costs little more than a job for one; planning the job takes a moment, in which both stand still. A
+back. Groups that read the same and are equally far are put together, because one job for all costs
+little more than a job for one; planning the job takes a moment, in which they stand still. A
 group whose step fails, or takes long, is taken apart, and its views stay alone for a while: whoever
 is to blame then only keeps itself waiting. A step that failed is tried again after a rest. If it
 failed because state was lost while the server runs, the view is opened anew, and so is its state.
@@ -151,12 +151,20 @@ class Schedule:
     def tick(self, patience_s: float | None) -> bool:
         """Let every group that is not busy go on; see `Compute.tick`."""
         now = time.monotonic()
-        begun = []
+        quiet: list[tuple[Running, Future[bool]]] = []
+        begun: list[Future[bool]] = []
         with self._lock:
             for running in self._distinct():
                 if self._may_step(running) and running.rest_until <= now:
-                    running.step = self._threads.submit(self._advance, running)
-                    begun.append(running.step)
+                    step: Future[bool] = Future()
+                    running.step = step
+                    begun.append(step)
+                    if running.group.is_quiet:
+                        quiet.append((running, step))
+                    else:
+                        self._threads.submit(self._take_step, running, step)
+            if quiet:
+                self._threads.submit(self._take_quiet_steps, quiet)
         done, _ = wait(begun, patience_s)
         self._consider_grouping()
         return any(step.result() for step in done)
@@ -180,10 +188,39 @@ class Schedule:
 
     # Steps
 
-    def _advance(self, running: Running) -> bool:
+    def _take_step(self, running: Running, step: Future[bool], *, received: bool = False) -> None:
+        """Let the group advance, and tell what came of it."""
+        try:
+            step.set_result(self._advance(running, received=received))
+        except BaseException as error:
+            step.set_exception(error)
+
+    def _take_quiet_steps(self, quiet: Sequence[tuple[Running, Future[bool]]]) -> None:
+        """Let groups advance that had nothing to compute last time, one after the other.
+
+        That takes a moment each. In threads of their own they would only take turns with one
+        another, and keep the one waiting that has something to do. Those that have something to do
+        now get a thread nevertheless.
+        """
+        for running, step in quiet:
+            if self._has_changes(running):
+                self._threads.submit(self._take_step, running, step)
+            else:
+                self._take_step(running, step, received=True)
+
+    def _has_changes(self, running: Running) -> bool:
+        try:
+            running.group.receive()
+            return running.group.has_changes()
+        except Exception:  # the step will meet it too, and see to it
+            return True
+
+    def _advance(self, running: Running, *, received: bool) -> bool:
         group = running.group
         began = time.monotonic()
         try:
+            if not received:
+                group.receive()
             if group.must_part():
                 self._part(running)
                 return True
@@ -283,7 +320,7 @@ class Schedule:
         running.group.dataflow.close()
 
     def _consider_grouping(self) -> None:
-        """Put two groups together that read the same and are equally far, if there are such."""
+        """Put groups together that read the same and are equally far, if there are such."""
         now = time.monotonic()
         if now - self._looked < REGROUP_S:
             return
@@ -291,20 +328,22 @@ class Schedule:
         step: Future[bool] = Future()
         with self._lock:
             able = [each for each in self._distinct() if self._may_step(each)]
-            pair = _matching([each for each in able if _may_join(each, now)])
-            if pair is None:
+            chosen = _matching([each for each in able if _may_join(each, now)])
+            if not chosen:
                 return
-            pair[0].step = pair[1].step = step
-        self._threads.submit(self._join, *pair, step)
+            for each in chosen:
+                each.step = step
+        self._threads.submit(self._join, chosen, step)
 
-    def _join(self, one: Running, other: Running, step: Future[bool]) -> None:
+    def _join(self, groups: Sequence[Running], step: Future[bool]) -> None:
         try:
-            self._replace([one, other], [*one.group.views, *other.group.views])
-            one.group.dataflow.close()
-            other.group.dataflow.close()
+            self._replace(groups, [view for each in groups for view in each.group.views])
+            for each in groups:
+                each.group.dataflow.close()
         except Exception:
             _LOG.exception("views could not be put together")
-            one.alone_until = other.alone_until = time.monotonic() + _ALONE_S
+            for each in groups:
+                each.alone_until = time.monotonic() + _ALONE_S
         finally:
             step.set_result(False)
 
@@ -319,14 +358,19 @@ def _may_join(running: Running, now: float) -> bool:
     )
 
 
-def _matching(candidates: Sequence[Running]) -> tuple[Running, Running] | None:
-    """Two groups that a common job would serve better."""
+def _matching(candidates: Sequence[Running]) -> list[Running]:
+    """Groups that a common job would serve better: as many as fit, or none."""
     for place, one in enumerate(candidates):
+        chosen, reads, views = [one], one.group.reads, len(one.group.views)
         for other in candidates[place + 1 :]:
+            more = len(other.group.views)
             if (
                 one.group.upper == other.group.upper
-                and not one.group.reads.isdisjoint(other.group.reads)
-                and len(one.group.views) + len(other.group.views) <= _LARGEST_GROUP
+                and not reads.isdisjoint(other.group.reads)
+                and views + more <= _LARGEST_GROUP
             ):
-                return one, other
-    return None
+                chosen.append(other)
+                reads, views = reads | other.group.reads, views + more
+        if len(chosen) > 1:
+            return chosen
+    return []

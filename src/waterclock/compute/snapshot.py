@@ -1,4 +1,11 @@
-"""The contents of a collection of storage at one time."""
+"""The contents of a collection of storage at one time.
+
+A source may retract what was never there, and views over it then hold rows a negative number of
+times. Operators that count notice it, and report it as an error of their view. What looks at each
+row alone passes it on, and has no state to notice it by; so it is noticed here, when it is read.
+The time at which that is so has no contents, whichever way they are read; one at which it is made
+good has.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from waterclock.compute.errors import ReadCancelled
-from waterclock.compute.kernels.codes import numbers
+from waterclock.compute.kernels.codes import Codes, numbers
+from waterclock.model.errors import NegativeMultiplicity
 from waterclock.model.ids import GlobalId
 from waterclock.persist.consolidate import consolidate
 from waterclock.persist.rows import DIFF, TIME
@@ -94,7 +102,7 @@ def lacking(stored: pa.Table, computed: pa.Table | None, time: int) -> pa.Table:
 
 
 def rows_of(updates: pa.Table, time: int) -> pa.Table:
-    """The rows that updates up to a time leave."""
+    """The rows that updates up to a time leave, or `NegativeMultiplicity`."""
     diffs = numbers(updates, DIFF)
     if not (diffs > 0).all():  # else nothing can cancel
         updates = consolidate(updates, since=time)
@@ -102,4 +110,16 @@ def rows_of(updates: pa.Table, time: int) -> pa.Table:
     rows = updates.drop_columns([TIME, DIFF])
     if (diffs == 1).all():
         return rows
-    return rows.take(pa.array(np.repeat(np.arange(len(diffs)), np.maximum(diffs, 0))))
+    if (diffs < 0).any():
+        raise _owed_row(rows, diffs, time)
+    return rows.take(pa.array(np.repeat(np.arange(len(diffs)), diffs)))
+
+
+def _owed_row(rows: pa.Table, diffs: Codes, time: int) -> NegativeMultiplicity:
+    place = int(np.argmin(diffs))
+    row = ", ".join(str(column[place].as_py()) for column in rows.columns)
+    return NegativeMultiplicity(
+        "collection holds some row a negative number of times",
+        detail=f"At time {time} it holds the row ({row}) {diffs[place]} times.",
+        hint="A source has retracted a row that was not there.",
+    )

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from waterclock.compute.catalyst.names import remember_names
 from waterclock.compute.catalyst.now import register_now
 
 _MEANING = {
@@ -23,10 +24,14 @@ _MEANING = {
     "spark.sql.decimalOperations.allowPrecisionLoss": "false",
     "spark.sql.timeType.enabled": "true",
     "spark.sql.optimizer.excludedRules": ",".join(
-        f"org.apache.spark.sql.catalyst.optimizer.{rule}"
+        f"org.apache.spark.sql.{rule}"
         for rule in (
-            "DecimalAggregates",  # would add decimals up as floating-point numbers
-            "ConvertToLocalRelation",  # would evaluate mz_now() over constant rows
+            # Would add decimals up as floating-point numbers.
+            "catalyst.optimizer.DecimalAggregates",
+            # Would evaluate mz_now() over constant rows.
+            "catalyst.optimizer.ConvertToLocalRelation",
+            # Would make a struct of the values of several subqueries, whose names may repeat.
+            "execution.planmerging.MergeSubplans",
         )
     ),
     # What BETWEEN compares stays in the condition, where mz_now() must be.
@@ -38,6 +43,13 @@ _SPEED = {
     "spark.sql.shuffle.partitions": "2",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
+    # A text is parsed once. Else one with a colon or a question mark in it, be it in a constant, is
+    # first parsed for parameters, which ours never has.
+    "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
+}
+_HELD = {
+    # Rows that are put into a plan when it runs are none while it is planned: not a constant.
+    "spark.sql.execution.arrow.localRelationThreshold": "0",
 }
 _QUIET = {
     "spark.ui.enabled": "false",
@@ -79,13 +91,23 @@ def open_session(
     for name, value in {**ours, **(settings or {}), **_MEANING}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
+    remember_names(session.sparkContext._jvm)
     register_now(session)
     return session
 
 
 def with_meaning(session: SparkSession) -> SparkSession:
     """The session, set so that expressions mean in it what they mean everywhere here."""
-    for name, value in {**_SPEED, **_MEANING}.items():
+    return _set(session, {**_SPEED, **_MEANING})
+
+
+def for_queries(session: SparkSession) -> SparkSession:
+    """The session, set for queries whose plans are run again over other rows (`catalyst.held`)."""
+    return _set(with_meaning(session), _HELD)
+
+
+def _set(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    for name, value in settings.items():
         if session.conf.isModifiable(name):
             session.conf.set(name, value)
     return session

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from waterclock.compute.catalyst.types import arrow_schema
+from waterclock.compute.catalyst.types import arrow_schema, loosened
 
 _TUNED = {
     "spark.sql.codegen.wholeStage": "false",
@@ -97,4 +97,4 @@ def _alone(frame: DataFrame) -> Answer:
 
 
 def _named(frame: DataFrame) -> DataFrame:
-    return frame.toDF(*(f"c{place}" for place in range(len(frame.columns))))
+    return loosened(frame.toDF(*(f"c{place}" for place in range(len(frame.columns)))))

@@ -159,9 +159,17 @@ class Views:
 
     def planned(self, sql: str) -> Node:
         """The view's plan."""
-        execution = self.spark.sql(sql)._jdf.queryExecution()
-        refuse_nondeterministic(Logical(execution.analyzed()))
-        return self._translation.translate(Logical(execution.optimizedPlan()))
+        [plan] = self.planned_together([sql])
+        return plan
+
+    def planned_together(self, results: Sequence[str]) -> tuple[Node, ...]:
+        """The plans of several results of one view."""
+        optimized = []
+        for sql in results:
+            execution = self.spark.sql(sql)._jdf.queryExecution()
+            refuse_nondeterministic(Logical(execution.analyzed()))
+            optimized.append(Logical(execution.optimizedPlan()))
+        return self._translation.planned(optimized)
 
     def dataflow(self, sql: str, folder: Path) -> Dataflow:
         """A dataflow that maintains the view."""

@@ -281,3 +281,42 @@ def test_what_can_not_be_made_durable_is_an_error(
         write_run(tmp_path, LAYOUT, COVER, counted(1), settling=settling)
     with pytest.raises(Unavailable, match="the disk is gone"):
         write_run(tmp_path, LAYOUT, COVER, counted(1))
+
+
+def test_a_run_can_be_in_several_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder in (one, other):
+        folder.mkdir()
+    synced: set[str] = set()
+    sync = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    for _ in range(2):  # a step that is done again finds what it wrote
+        with Settling() as settling:
+            write_run(one, LAYOUT, COVER, counted(3), settling=settling)
+            assert settling.try_link(one, other, COVER)
+    assert synced == {str(one), str(other), str(one / COVER.name)}
+    assert os.listdir(other) == [COVER.name]
+    (one / COVER.name).unlink()
+    run = Run.open(other, LAYOUT, COVER)
+    run.verify()
+    assert run.rows == 3
+
+
+def test_where_files_have_one_name_only_nothing_is_linked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(_source: Path, _target: Path) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", link)
+    other = tmp_path / "other"
+    other.mkdir()
+    with Settling() as settling:
+        write_run(tmp_path, LAYOUT, COVER, counted(3), settling=settling)
+        assert not settling.try_link(tmp_path, other, COVER)
+    assert os.listdir(other) == []

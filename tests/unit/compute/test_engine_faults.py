@@ -47,6 +47,11 @@ def of(condition: str | None, text: str = "", **parameters: str) -> tuple[str, s
         ),
         ("USER_RAISED_EXCEPTION", {"errorMessage": "oops"}, (INTERNAL.sqlstate, INTERNAL.message)),
         ("UNRESOLVED_ROUTINE", {}, (INTERNAL.sqlstate, INTERNAL.message)),
+        (
+            "RECURSION_LEVEL_LIMIT_EXCEEDED",
+            {},
+            ("54000", "a recursive query took too many steps"),
+        ),
     ],
 )
 def test_a_named_error(

@@ -15,6 +15,7 @@ from waterclock.compute.arrangement.cover import Cover
 from waterclock.compute.arrangement.layout import Layout
 from waterclock.compute.arrangement.writing import write_run
 from waterclock.compute.index import Index
+from waterclock.model.errors import NegativeMultiplicity
 from waterclock.persist.rows import DIFF, TIME
 
 KINDS = {
@@ -72,6 +73,25 @@ def test_one_key_at_every_time(tmp_path: Path, name: str) -> None:
         assert index.at(time, missing).num_rows == 0
         several = pa.table({"k": pa.array([*keys, NEVER[name]], kind)})
         assert counted(index.at(time, several)) == counted(everything)
+
+
+@pytest.mark.semantics(12)
+def test_a_row_that_is_owed_is_an_error_until_it_comes(tmp_path: Path) -> None:
+    """What looks at each row alone has nothing to notice it by; whoever reads it must."""
+    layout = Layout.of({"c0": pa.int64()}, {"c1": pa.string()})
+    arrangement = Arrangement.open(tmp_path, layout, 0)
+    for time, (value, diff) in enumerate([("a", 1), ("b", -1), ("b", 1)]):
+        rows = pa.table({"c0": [1], "c1": [value], TIME: [time], DIFF: [diff]})
+        write_run(tmp_path, layout, Cover(time, time + 1), rows)
+        arrangement.advance(time + 1, [Cover(time, time + 1)])
+    index = Index(pa.schema([("k", pa.int64()), ("v", pa.string())]), ("k",), arrangement)
+    for wanted in (None, pa.table({"k": [1]})):
+        assert index.at(0, wanted).to_pylist() == [{"k": 1, "v": "a"}]
+        with pytest.raises(NegativeMultiplicity, match="a negative number of times") as failed:
+            index.at(1, wanted)
+        assert failed.value.detail == "At time 1 it holds the row (1, b) -1 times."
+        assert index.at(2, wanted).to_pylist() == [{"k": 1, "v": "a"}]
+    assert index.at(1, pa.table({"k": [2]})).num_rows == 0
 
 
 def test_how_often_a_row_is_there(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from waterclock.compute.kernels.order import directed, lexicographic, ranks
 from waterclock.compute.kernels.trace import MemoryTrace, arranged, arranged_schema
 
 STRUCT = pa.struct([("x", pa.float64())])
+MAP = pa.map_(pa.string(), pa.float64())
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,7 @@ STRUCT = pa.struct([("x", pa.float64())])
         (pa.list_(pa.float64()), [[1.0, -0.0], [1.0, 0.0]]),
         (STRUCT, [{"x": -0.0}, {"x": 0.0}]),
         (pa.list_(STRUCT), [[{"x": -0.0}, None], [{"x": 0.0}, None]]),
+        (MAP, [[("a", -0.0), ("b", None)], [("a", 0.0), ("b", None)]]),
     ],
 )
 def test_minus_zero_is_the_same_key_as_zero(kind: pa.DataType, values: list[Any]) -> None:
@@ -50,6 +52,9 @@ def test_normalisation_keeps_nulls_and_slices() -> None:
     assert normalised(array).to_pylist() == [None, [], [None, 0.0]]
     structs = pa.array([{"x": 1.0}, None, {"x": None}], STRUCT).slice(1)
     assert normalised(structs).to_pylist() == [None, {"x": None}]
+    maps = pa.array([[("a", 1.0)], None, [], [("a", -0.0), ("b", None)]], MAP).slice(1)
+    assert normalised(maps).type == MAP
+    assert normalised(maps).to_pylist() == [None, [], [("a", 0.0), ("b", None)]]
 
 
 def test_a_null_matches_only_where_that_is_asked_for() -> None:
@@ -70,6 +75,7 @@ def test_a_null_matches_only_where_that_is_asked_for() -> None:
         (pa.int64(), [None, -(2**63), -1, 0, 2**63 - 1]),
         (pa.list_(pa.int64()), [None, [], [None], [None, 1], [1], [1, None], [1, 0], [2]]),
         (STRUCT, [None, {"x": None}, {"x": -0.0}, {"x": 0.0}, {"x": math.nan}]),
+        (MAP, [None, [], [("a", None)], [("a", 1.0)], [("a", 1.0), ("b", 0.0)], [("b", 0.0)]]),
     ],
 )
 def test_one_order_for_each_type(kind: pa.DataType, ascending_values: list[Any]) -> None:

@@ -13,8 +13,9 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 
@@ -56,14 +57,28 @@ class Settling:
     """
 
     def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(_SYNCS)
         self._going: list[Future[None]] = []
 
     def publish(self, written: Path, folder: Path, cover: Cover) -> None:
         """Give a file its name at once, and make it durable before long."""
         with unavailable("write", folder):
             os.replace(written, folder / cover.name)
-        self._going += [self._pool.submit(_sync, path) for path in (folder / cover.name, folder)]
+        self._going += [_syncs().submit(_sync, path) for path in (folder / cover.name, folder)]
+
+    def try_link(self, folder: Path, other: Path, cover: Cover) -> bool:
+        """Let a run that was published be in another folder too; False if that is not possible.
+
+        Runs never change, so one file can have several names. Removing one leaves the others.
+        """
+        linked = temporary(other, cover)
+        try:
+            os.link(folder / cover.name, linked)
+        except OSError:  # there are file systems that have no such thing
+            return False
+        with unavailable("write", other):
+            os.replace(linked, other / cover.name)
+        self._going.append(_syncs().submit(_sync, other))
+        return True
 
     def __enter__(self) -> Settling:
         return self
@@ -74,11 +89,17 @@ class Settling:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._pool.shutdown()
+        wait(self._going)
         if error is None:
             with unavailable("write", Path("state")):
                 for sync in self._going:
                     sync.result()
+
+
+@cache
+def _syncs() -> ThreadPoolExecutor:
+    """The threads that sync, which stay: to begin one takes longer than many a sync."""
+    return ThreadPoolExecutor(_SYNCS, thread_name_prefix="waterclock-sync")
 
 
 def listed(folder: Path) -> list[Cover]:

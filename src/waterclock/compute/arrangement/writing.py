@@ -84,6 +84,7 @@ class RunWriter:
         self._starts: list[int] = [0]
         self._firsts: list[int] = []
         self._lasts: list[int] = []
+        self._is_finished = False
         self._path = temporary(folder, cover)
         with unavailable("write", folder):
             self._sink = _CheckedFile(self._path)
@@ -133,6 +134,7 @@ class RunWriter:
             self._writer.close()
             self._sink.close()
         (settling.publish if settling else publish)(self._path, self._folder, self._cover)
+        self._is_finished = True
         return self._cover
 
     def __enter__(self) -> RunWriter:
@@ -145,8 +147,9 @@ class RunWriter:
         trace: TracebackType | None,
     ) -> None:
         self._sink.close()
-        with suppress(OSError):
-            self._path.unlink(missing_ok=True)
+        if not self._is_finished:
+            with suppress(OSError):
+                self._path.unlink(missing_ok=True)
 
 
 class _CheckedFile:

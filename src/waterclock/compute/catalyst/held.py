@@ -5,7 +5,8 @@ along with the task, as it is when a job begins. So other rows can be put there 
 anything, and no Python worker has to hand them over. That is for rows that are few: they pass
 through the driver, and all of them go to one task.
 
-Nobody may exchange the rows while a job reads them.
+Nobody may exchange the rows while a job reads them. The session must be one `for_queries`, in which
+rows that are given are no constants.
 """
 
 from __future__ import annotations
@@ -19,8 +20,6 @@ from pyspark.sql.types import StructType
 
 from waterclock.compute.catalyst.trees import Builder
 
-_THRESHOLD = "spark.sql.execution.arrow.localRelationThreshold"
-
 
 class HeldRows:
     """A DataFrame whose rows can be exchanged; it has none at first."""
@@ -29,7 +28,6 @@ class HeldRows:
         jvm: Any = session._jvm
         self._sequence = jvm.PythonUtils.toSeq
         self._schema = to_arrow_schema(columns, timezone="UTC")
-        session.conf.set(_THRESHOLD, "0")  # what is constant would be planned as a constant
         utilities = jvm.org.apache.spark.sql.api.python.PythonSQLUtils
         nothing = pa.RecordBatch.from_pylist([], schema=self._schema)
         read = utilities.toDataFrame(

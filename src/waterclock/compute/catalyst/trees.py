@@ -8,7 +8,7 @@ that happens on every tick.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
@@ -197,6 +197,13 @@ class Builder:
         made = self._expressions.Cast(expression.java, target, self._utc, mode)
         return Expression(made)
 
+    def nullable(self, expression: Expression) -> Expression:
+        """The value as one that may be null, and so may every part of it, as far as types say."""
+        loose = self.call("KnownNullable", expression)
+        given = expression.java.dataType()
+        wanted = given.asNullable()
+        return loose if wanted.equals(given) else self.cast(loose, wanted.json())
+
     def has_function(self, tree: Tree) -> bool:
         """Whether a function that was registered in the session is called anywhere in it."""
         patterns = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
@@ -357,6 +364,14 @@ class Builder:
         spec = self._expressions.WindowSpecDefinition(self.seq([]), self.seq([]), frame)
         return Expression(self._expressions.WindowExpression(call, spec))
 
+    def without_filter(self, call: Expression) -> Expression:
+        """An aggregate call that takes in all rows."""
+        java = call.java
+        made = self._expressions.aggregate.AggregateExpression(
+            java.aggregateFunction(), java.mode(), java.isDistinct(), self._none, java.resultId()
+        )
+        return Expression(made)
+
     def aggregate_of_nothing(
         self, results: Sequence[Expression], columns: Sequence[Expression]
     ) -> Logical:
@@ -364,6 +379,29 @@ class Builder:
         logical = self._jvm.org.apache.spark.sql.catalyst.plans.logical
         empty = logical.LocalRelation(self.seq(columns), self.seq([]), False, self._none)
         made = logical.Aggregate(self.seq([]), self.seq(results), empty, self._none)
+        return Logical(made)
+
+    def normalised_over(
+        self, columns: Sequence[Expression], expressions: Iterable[Expression]
+    ) -> list[Any]:
+        """JVM objects that are equal if expressions mean the same whatever the columns' ids are."""
+        plans = self._jvm.org.apache.spark.sql.catalyst.plans
+        companion = getattr(plans, "QueryPlan$").__getattr__("MODULE$")
+        row = self._expressions.package.AttributeSeq(self.seq(columns))
+        return [companion.normalizeExpressions(each.java, row) for each in expressions]
+
+    def with_generator(self, generate: Logical, generator: Expression) -> Logical:
+        """A `Generate` with another generator, over the same plan."""
+        java = generate.java
+        logical = self._jvm.org.apache.spark.sql.catalyst.plans.logical
+        made = logical.Generate(
+            generator.java,
+            java.unrequiredChildIndex(),
+            java.outer(),
+            java.qualifier(),
+            java.generatorOutput(),
+            java.child(),
+        )
         return Logical(made)
 
     def frame(self, plan: Any, spark: SparkSession) -> DataFrame:

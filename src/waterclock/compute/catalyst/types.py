@@ -1,4 +1,9 @@
-"""Catalyst's types as PySpark and Arrow have them."""
+"""Catalyst's types as PySpark and Arrow have them.
+
+What is never null in Catalyst may be null in Arrow, also inside structs, arrays and maps: a field
+that is never null is null all the same where the struct around it is, and Arrow tells types apart
+by that.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,13 @@ import json
 from collections.abc import Iterable
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
+    ArrayType,
     DataType,
     LongType,
+    MapType,
     StructField,
     StructType,
     _parse_datatype_json_value,
@@ -20,8 +28,31 @@ from waterclock.persist.rows import DIFF, TIME
 
 
 def spark_type(type_json: str) -> DataType:
-    """The type that Catalyst writes as this JSON."""
-    return _parse_datatype_json_value(json.loads(type_json))
+    """The type that Catalyst writes as this JSON, any part of which may be null."""
+    return _nullable(_parse_datatype_json_value(json.loads(type_json)))
+
+
+def loosened(frame: DataFrame) -> DataFrame:
+    """The same rows in types any part of which may be null: only so can all of them be in Arrow."""
+    kinds = [_nullable(field.dataType) for field in frame.schema]
+    if all(kind == field.dataType for kind, field in zip(kinds, frame.schema, strict=True)):
+        return frame
+    placed = frame.toDF(*map(column_name, range(len(kinds))))  # names may repeat
+    return placed.select(*(placed[column_name(n)].cast(kind) for n, kind in enumerate(kinds))).toDF(
+        *frame.columns
+    )
+
+
+def _nullable(kind: DataType) -> DataType:
+    match kind:
+        case StructType():
+            return StructType([StructField(f.name, _nullable(f.dataType)) for f in kind])
+        case ArrayType():
+            return ArrayType(_nullable(kind.elementType))
+        case MapType():
+            return MapType(_nullable(kind.keyType), _nullable(kind.valueType))
+        case _:
+            return kind
 
 
 def column_name(place: int) -> str:

@@ -7,6 +7,10 @@ chain is spread over many tasks: before each stage the rows are brought to the t
 range of hashes in which their keys lie (`exchange`), those that need nothing from Catalyst on the
 way straight from where they are known (`sending`).
 
+What several views compute alike is computed once: branches of one base with equal expressions have
+one name, and operators that are equal and take in the same names are *twins*, of which only the
+first runs. Each keeps its state nevertheless, so that a view can leave the others at any time.
+
 Here it is only planned; `job` runs it.
 """
 
@@ -34,8 +38,15 @@ from waterclock.compute.catalyst.trees import Builder, Expression, Logical
 from waterclock.compute.catalyst.types import arrow_schema, update_struct
 from waterclock.compute.dataflow.columns import BranchColumns
 from waterclock.compute.dataflow.exchange import NOTES, PARTITION
-from waterclock.compute.dataflow.operators import operator_of
-from waterclock.compute.dataflow.program import Base, Branch, Operator, Program, Stateful
+from waterclock.compute.dataflow.operators import RegroupOperator, operator_of
+from waterclock.compute.dataflow.program import (
+    Base,
+    Branch,
+    Direct,
+    Operator,
+    Program,
+    Stateful,
+)
 from waterclock.compute.dataflow.regrouping import Regrouping
 from waterclock.compute.dataflow.sending import SENT, Send, Sending
 from waterclock.compute.dataflow.shape import Shape
@@ -107,6 +118,8 @@ class Chain:
         self.bases: dict[Base, str] = {}
         """What bases are called in it."""
         self._shapes: dict[str, Shape] = {}
+        self._picks: dict[tuple[str, Direct, pa.Schema], str] = {}
+        """What was picked already, and its name."""
         self.layouts: dict[str, Layout] = {}
         """The arrangements that the program keeps, by name."""
         self.constants = self._find_constants()
@@ -254,17 +267,24 @@ class Chain:
             if isinstance(base, Regroup) and self._program.level_of(base) == level:
                 plan = self._regrouping.evaluated(plan, name, base)
         at = {column.name: column for column in plan.output}
-        kept = [*self._reports, *(n for n in self.names.values() if n in at)]
+        kept = dict.fromkeys([*self._reports, *(n for n in self.names.values() if n in at)])
         columns: list[Expression] = [at[name] for name in kept]
+        known: dict[tuple[int, Shape], list[Expression]] = {}
         for branch in self._all_branches():
             if branch in self.names or self._program.level_of(branch.base) != level:
                 continue
             if branch in self._sent:
                 continue
-            name = self.names[branch] = f"branch_{len(self.names)}"
+            name = f"branch_{len(self.names)}"
             source = at[self.bases[branch.base]]
-            column, self._shapes[name] = self._columns.column(branch, source, name)
-            columns.append(column)
+            column, shape = self._columns.column(branch, source, name)
+            alike = known.setdefault((column.children[0].java.hashCode(), shape), [])
+            same = next((each for each in alike if _is_same(each, column)), None)
+            if same is None:
+                alike.append(column)
+                columns.append(column)
+                self._shapes[name] = shape
+            self.names[branch] = name if same is None else same.name
         return self._frame_of(self._builder.project(columns, plan))
 
     def _level(self, frame: DataFrame, level: int) -> DataFrame:
@@ -291,11 +311,29 @@ class Chain:
         """Add the operators of a level, and what leaves the stage because Catalyst needs it."""
         for operator in self._program.at(level):
             placed = self._placed(operator)
-            steps.append(placed)
+            twin = self._twin_of(placed, steps)
+            if twin is None:
+                steps.append(placed)
+            else:
+                steps[twin] = placed = _with_twin(steps[twin], placed)
+            self.bases[operator.node] = placed.output
             branches = [b for b in self._all_branches() if b.base == operator.node]
             steps += self._picked(placed.output, branches)
             if any(self._program.picks(b) is None and b not in self._sent for b in branches):
                 leaving[placed.output] = _output_struct(operator.node)
+
+    def _twin_of(self, placed: Placed, steps: Sequence[Placed | Picked]) -> int | None:
+        """The place of an operator that does just the same, if there is one.
+
+        Windows are evaluated outside of the operator, and may be others. Tasks of work that is
+        spread get the rows of each operator for itself.
+        """
+        if self._parts > 1 or isinstance(placed.operator, RegroupOperator):
+            return None
+        for place, each in enumerate(steps):
+            if isinstance(each, Placed) and each.does_the_same_as(placed):
+                return place
+        return None
 
     def _pass_on(self, needed: set[str], leaving: dict[str, StructType]) -> None:
         """Let the branches that are needed later leave a stage too, as plain updates."""
@@ -345,10 +383,13 @@ class Chain:
         for branch in branches:
             picks = self._program.picks(branch)
             if picks is not None and branch not in self.names:
-                name = self.names[branch] = f"branch_{len(self.names)}"
                 schema = arrow_schema(update_struct(branch.output))
-                self._shapes[name] = Shape(schema)
-                yield Picked(name, source, picks.places, picks.present, schema)
+                name = self._picks.get((source, picks, schema))
+                if name is None:
+                    name = self._picks[source, picks, schema] = f"branch_{len(self.names)}"
+                    self._shapes[name] = Shape(schema)
+                    yield Picked(name, source, picks.places, picks.present, schema)
+                self.names[branch] = name
 
     def _needed_after(self, level: int) -> set[str]:
         later = [o for o in self._program.operators.values() if o.level > level]
@@ -362,7 +403,7 @@ class Chain:
             for each in operator.inputs
         )
         made = operator_of(operator.node, [_schema_of(each) for each in operator.inputs])
-        name = self.bases[operator.node] = self._program.names[operator.node]
+        name = self._program.names[operator.node]
         arrangements = tuple(f"{name}_{place}" for place in range(len(made.layouts)))
         self.layouts.update(zip(arrangements, made.layouts, strict=True))
         schema = arrow_schema(_output_struct(operator.node))
@@ -376,6 +417,18 @@ class Chain:
 
     def _frame_of(self, plan: Any) -> DataFrame:
         return self._builder.frame(plan, self._spark)
+
+
+def _is_same(one: Expression, other: Expression) -> bool:
+    """Whether two columns are the same but for their names."""
+    answer: bool = one.children[0].java.equals(other.children[0].java)
+    return answer
+
+
+def _with_twin(placed: Placed | Picked, twin: Placed) -> Placed:
+    """The operator, which keeps the state of another too."""
+    assert isinstance(placed, Placed)
+    return replace(placed, twins=(*placed.twins, twin.arrangements))
 
 
 def _schema_of(branches: Sequence[Branch]) -> pa.Schema:

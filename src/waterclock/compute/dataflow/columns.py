@@ -109,7 +109,7 @@ class BranchColumns:
     def _struct(self, values: list[Expression]) -> Expression:
         """All fields may be null: in a row that carries no update for the column, they are."""
         names = [*map(column_name, range(len(values) - 2)), TIME, DIFF]
-        fields = [self._builder.call("KnownNullable", value) for value in values]
+        fields = [self._builder.nullable(value) for value in values]
         return self._builder.struct(dict(zip(names, fields, strict=True)))
 
 

@@ -149,7 +149,7 @@ class Dataflow:
 
     def unchanged(self) -> Ticked:
         """What a step over times in which nothing happens gives, without a job."""
-        return self._job.nothing()
+        return self._job.nothing
 
     def compute(
         self,

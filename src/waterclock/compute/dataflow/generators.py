@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from waterclock.compute.catalyst.trees import Builder, Expression, Logical
-from waterclock.compute.errors import NotMaintainable
 
 Body = Callable[[list[Expression]], Expression]
 """What is made of the output columns of one generated row."""
@@ -57,10 +56,7 @@ class Generators:
             case "Stack":
                 return self._stacked(arguments)
             case kind:
-                raise NotMaintainable(
-                    f"a view can not be maintained over the function {kind.lower()}",
-                    hint="explode, posexplode, inline, stack and sequence can be maintained.",
-                )
+                raise AssertionError(f"the generator {kind} is refused when a view is planned")
 
     def _numbered(
         self, values: Expression

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -87,7 +88,7 @@ class Job:
 
     def arrangement_of(self, node: Arrange) -> str:
         """The name of the arrangement that a node keeps."""
-        return f"{self._chain.bases[node]}_0"
+        return f"{self._program.names[node]}_0"
 
     @property
     def looked_up(self) -> set[str]:
@@ -96,6 +97,7 @@ class Job:
             self.arrangement_of(base) for base in self._chain.bases if isinstance(base, Arrange)
         }
 
+    @cached_property
     def nothing(self) -> Ticked:
         """What a step in which nothing happens gives."""
         empty = {name: shape.updates.empty_table() for name, shape in self._chain.result.items()}
@@ -164,7 +166,7 @@ class Job:
 
     def _summed(self, output: Sum, tables: dict[str, pa.Table]) -> pa.Table:
         parts = [(tables[self._chain.names[b]], b.positive) for b in output]
-        return consolidate(union([t if positive else negate(t) for t, positive in parts]))
+        return union([t if positive else negate(t) for t, positive in parts])
 
 
 def _stamped(rows: pa.Table, time: int) -> pa.Table:

@@ -58,7 +58,10 @@ class StageOperator(Protocol):
         ...
 
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
-        """The changes that the inputs' changes make, given the state before them."""
+        """The changes that the inputs' changes make, given the state before them.
+
+        Updates of the same row and time need not have been added up.
+        """
         ...
 
     def initial(self, time: int) -> pa.Table | None:

@@ -55,7 +55,7 @@ class Regrouping:
         width = len(node.input.output)
         stamp = [build.field(source, width), build.field(source, width + 1)]
         names = [*map(column_name, range(len(outputs))), BEGIN, END]
-        fields = [build.call("KnownNullable", each) for each in (*outputs, *stamp)]
+        fields = [build.nullable(each) for each in (*outputs, *stamp)]
         row = build.struct(dict(zip(names, fields, strict=True)))
         shown = build.call("IsNotNull", source)
         if node.whole:

@@ -20,6 +20,7 @@ from pyspark import TaskContext
 
 from waterclock.compute.arrangement.cover import EVERY_HASH, Cover, partitions
 from waterclock.compute.arrangement.files import Settling
+from waterclock.compute.arrangement.layout import Layout
 from waterclock.compute.arrangement.trace import Trace
 from waterclock.compute.arrangement.writing import write_run
 from waterclock.compute.dataflow.exchange import COLUMN, Outgoing, delivered
@@ -118,6 +119,16 @@ class Placed:
     output: str
     schema: pa.Schema
     arrangements: tuple[str, ...]
+    twins: tuple[tuple[str, ...], ...] = ()
+    """The arrangements of other views' operators that do just the same, and need not run."""
+
+    def does_the_same_as(self, other: Placed) -> bool:
+        """Whether state and output of both are the same.
+
+        State is a function of what was taken in before, whenever that was and in whatever steps.
+        """
+        mine, theirs = (self.operator, self.inputs), (other.operator, other.inputs)
+        return mine == theirs and self.schema == other.schema
 
 
 @dataclass(frozen=True)
@@ -217,14 +228,15 @@ class Stage:
         yield from packed(passed, self.outgoing)
 
     def _step(self, placed: Placed, tick: Tick, tables: Tables, settling: Settling) -> None:
-        deltas = [_sum(parts, tables) for parts in placed.inputs]
         operator = placed.operator
+        deltas = [_all(parts, tables) for parts in placed.inputs]
         if isinstance(operator, TemporalOperator):
             operator = operator.during(Window(tick.lower, tick.upper))
+        layouts = operator.layouts
         with ExitStack() as stack:
             traces = [
-                stack.enter_context(self._trace(name, layout_number, placed, tick))
-                for layout_number, name in enumerate(placed.arrangements)
+                stack.enter_context(self._trace(name, layout, tick))
+                for name, layout in zip(placed.arrangements, layouts, strict=True)
             ]
             stepped = operator.step(deltas, traces)
         output = stepped.output
@@ -235,26 +247,44 @@ class Stage:
         if VERSION in output.column_names:  # tasks number their versions alike
             output = _apart(output, part)
         tables[placed.output] = _as(output, placed.schema)
-        errors = blamed(stepped.errors, placed.output)
-        tables[ERRORS] = pa.concat_tables([tables[ERRORS], _as(errors, REPORTS[ERRORS].updates)])
-        for place, rows in enumerate(stepped.arranged):
-            cover = self._write(placed, place, rows, tick, settling)
-            if cover is not None:
-                note = pa.table([[placed.arrangements[place]], [cover.name]], schema=WRITTEN_SCHEMA)
-                tables[WRITTEN] = pa.concat_tables([tables[WRITTEN], note])
+        if stepped.errors.num_rows:
+            errors = _as(blamed(stepped.errors, placed.output), REPORTS[ERRORS].updates)
+            tables[ERRORS] = pa.concat_tables([tables[ERRORS], errors])
+        written = [
+            (name, cover.name)
+            for place, rows in enumerate(stepped.arranged)
+            for name, cover in self._write(placed, place, layouts[place], rows, tick, settling)
+        ]
+        if written:
+            notes = pa.table(list(zip(*written, strict=True)), schema=WRITTEN_SCHEMA)
+            tables[WRITTEN] = pa.concat_tables([tables[WRITTEN], notes])
 
-    def _trace(self, name: str, place: int, placed: Placed, tick: Tick) -> Trace:
+    def _trace(self, name: str, layout: Layout, tick: Tick) -> Trace:
         covers = [_cover(run) for run in tick.state[name].runs]
-        return Trace.open(self.state / name, placed.operator.layouts[place], covers)
+        return Trace.open(self.state / name, layout, covers)
 
     def _write(
-        self, placed: Placed, place: int, rows: pa.Table, tick: Tick, settling: Settling
-    ) -> Cover | None:
-        name, layout = placed.arrangements[place], placed.operator.layouts[place]
+        self,
+        placed: Placed,
+        place: int,
+        layout: Layout,
+        rows: pa.Table,
+        tick: Tick,
+        settling: Settling,
+    ) -> Iterator[tuple[str, Cover]]:
+        """Write the new rows of an arrangement, and of its twins; gives what was written."""
         is_divided = self.parts > 1 and placed.operator.routes is not None
         hashes = partitions(self.parts)[_task(self.parts)] if is_divided else EVERY_HASH
-        cover = Cover(tick.state[name].tip, tick.upper, hashes)
-        return write_run(self.state / name, layout, cover, rows, settling=settling)
+        folders: dict[Cover, Path] = {}
+        for name in (names[place] for names in (placed.arrangements, *placed.twins)):
+            folder = self.state / name
+            cover = Cover(tick.state[name].tip, tick.upper, hashes)
+            same = folders.get(cover)
+            if same is not None and settling.try_link(same, folder, cover):
+                yield name, cover
+            elif write_run(folder, layout, cover, rows, settling=settling) is not None:
+                folders[cover] = folder
+                yield name, cover
 
 
 def _task(parts: int) -> int:
@@ -279,8 +309,17 @@ def _cover(name: str) -> Cover:
     return cover
 
 
+def _all(parts: Sequence[tuple[str, bool]], tables: Tables) -> pa.Table:
+    """All updates of a sum, as they are: kernels add up those of the same row themselves."""
+    return pa.concat_tables(_signed(parts, tables)).combine_chunks()
+
+
 def _sum(parts: Sequence[tuple[str, bool]], tables: Tables) -> pa.Table:
-    return union([tables[n] if positive else negate(tables[n]) for n, positive in parts])
+    return union(_signed(parts, tables))
+
+
+def _signed(parts: Sequence[tuple[str, bool]], tables: Tables) -> list[pa.Table]:
+    return [tables[name] if positive else negate(tables[name]) for name, positive in parts]
 
 
 def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -53,18 +53,28 @@ def blamed(errors: pa.Table, name: str) -> pa.Table:
 def packed(
     tables: Mapping[str, pa.Table], columns: Mapping[str, pa.Schema]
 ) -> Iterator[pa.RecordBatch]:
-    """A stream that has all `columns` and carries the tables."""
-    for name, table in tables.items():
-        for batch in table.to_batches():
-            if batch.num_rows:
-                yield _stream_batch(name, batch, columns)
+    """A stream that has all `columns` and carries the tables, side by side.
+
+    A row of it may carry an update of each table, so there are as many as the longest one has.
+    """
+    batches = {name: [b for b in t.to_batches() if b.num_rows] for name, t in tables.items()}
+    for number in range(max(map(len, batches.values()), default=0)):
+        carried = {name: own[number] for name, own in batches.items() if number < len(own)}
+        yield _stream_batch(carried, columns)
 
 
 def _stream_batch(
-    name: str, batch: pa.RecordBatch, columns: Mapping[str, pa.Schema]
+    carried: Mapping[str, pa.RecordBatch], columns: Mapping[str, pa.Schema]
 ) -> pa.RecordBatch:
-    arrays = [
-        batch.to_struct_array() if column == name else pa.nulls(batch.num_rows, pa.struct(schema))
-        for column, schema in columns.items()
-    ]
+    length = max(batch.num_rows for batch in carried.values())
+    arrays = []
+    for name, schema in columns.items():
+        batch = carried.get(name)
+        if batch is None:
+            arrays.append(pa.nulls(length, pa.struct(schema)))
+        elif batch.num_rows == length:
+            arrays.append(batch.to_struct_array())
+        else:
+            rows = batch.to_struct_array()
+            arrays.append(pa.concat_arrays([rows, pa.nulls(length - len(rows), rows.type)]))
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))

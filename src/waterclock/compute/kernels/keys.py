@@ -1,8 +1,8 @@
 """Keys: which rows belong together, decided as SQL does and never by a hash.
 
 A key's hash only says where to look; what is found is compared value by value. Before either,
-floats are normalised as Spark does for grouping and joining, also deep inside structs and lists:
-minus zero becomes zero, and every NaN the same NaN, equal to itself.
+floats are normalised as Spark does for grouping and joining, also deep inside structs, lists and
+maps: minus zero becomes zero, and every NaN the same NaN, equal to itself.
 
 For grouping, null equals null. For a join each pair of key columns is compared with `=`, under
 which a null matches nothing, or with `<=>`, under which it matches a null.
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from waterclock.compute.kernels.codes import Codes, Mask, dense_rows, flat
+from waterclock.persist.consolidate import entries
 from waterclock.persist.hashing import Hashes, hash_rows
 
 
@@ -33,6 +34,11 @@ def normalised(array: pa.Array) -> pa.Array:
         offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
         elements = normalised(array.flatten())
         return pa.ListArray.from_arrays(offsets, elements, type=kind, mask=array.is_null())
+    if pa.types.is_map(kind):
+        pairs = normalised(entries(array))
+        parts = pairs.flatten().flatten()
+        mask = array.is_null()
+        return pa.MapArray.from_arrays(pairs.offsets, *parts, type=kind, mask=mask)
     zero, nan = pa.scalar(0.0, kind), pa.scalar(float("nan"), kind)
     return pc.if_else(pc.is_nan(array), nan, pc.add(array, zero))  # -0.0 + 0.0 is 0.0
 

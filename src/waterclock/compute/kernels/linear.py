@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from waterclock.compute.kernels.codes import numbers
-from waterclock.persist.consolidate import consolidate
+from waterclock.compute.kernels.codes import dense_rows, first_places, flat, numbers, sums
 from waterclock.persist.rows import DIFF
 
 
@@ -20,5 +19,23 @@ def negate(delta: pa.Table) -> pa.Table:
 
 
 def union(deltas: Sequence[pa.Table]) -> pa.Table:
-    """All updates of deltas of one schema, those of the same row and time added up."""
-    return consolidate(pa.concat_tables(deltas).combine_chunks())
+    """All updates of deltas of one schema, those of the same row and time added up.
+
+    In the order in which each appears first, and without those that come to nothing.
+    """
+    return _added_up(pa.concat_tables(deltas).combine_chunks())
+
+
+def _added_up(delta: pa.Table) -> pa.Table:
+    """What `consolidate` gives, several times faster where columns are numbers."""
+    same = [flat(delta[name]) for name in delta.column_names if name != DIFF]
+    codes, count = dense_rows(same, delta.num_rows)
+    diffs = numbers(delta, DIFF)
+    if count == len(diffs) and diffs.all():
+        return delta
+    net = sums(codes, diffs, count)
+    order = np.argsort(firsts := first_places(codes, count))
+    order = order[net[order] != 0]
+    kept = delta.take(pa.array(firsts[order]))
+    at = delta.schema.get_field_index(DIFF)
+    return kept.set_column(at, delta.schema.field(at), pa.array(net[order]))

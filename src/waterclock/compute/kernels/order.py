@@ -2,9 +2,10 @@
 
 It depends on the values alone: not on where they are stored, nor on the order of arrival. Numbers,
 dates and times go by size; false is before true; texts and bytes go by their bytes, unsigned, the
-shorter first, as Spark's default collation does; structs go field by field and lists element by
-element. NaN is the greatest float. Null is least. Two values rank the same iff they are the same,
-so minus zero, which is not the same as zero, is just before it; normalise first to make them tie.
+shorter first, as Spark's default collation does; structs go field by field, lists element by
+element, and maps entry by entry. NaN is the greatest float. Null is least. Two values rank the same
+iff they are the same, so minus zero, which is not the same as zero, is just before it; normalise
+first to make them tie.
 
 A rank is a number that compares as the value does among the values ranked together.
 """
@@ -18,12 +19,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from waterclock.compute.kernels.codes import Codes, is_word, ordinals, words
+from waterclock.persist.consolidate import entries
 
 _LIMIT = 2**62
 
 
 def ranks(array: pa.Array) -> Codes:
     """The rank of each value: 0 for null, from 1 on for others."""
+    if pa.types.is_map(array.type):
+        array = entries(array)
     kind = array.type
     if pa.types.is_struct(kind):
         found = lexicographic([ranks(field) for field in array.flatten()], len(array)) + 1

@@ -8,11 +8,13 @@ group's key:
 - least and greatest values of one argument, in another;
 - each set of DISTINCT aggregates over the same arguments, over the distinct rows of keys and
   arguments;
+- those that see nulls, over the rows that their FILTER lets through;
 - if one of those that are not DISTINCT has no kernel, all that are not are regrouped together.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -25,11 +27,14 @@ from waterclock.compute.plan.nodes import (
     Attribute,
     Distinct,
     Equal,
+    Filter,
     Function,
     Join,
+    Negate,
     Node,
     Project,
     Reduce,
+    Union,
 )
 
 if TYPE_CHECKING:
@@ -82,12 +87,7 @@ def _reduced(linears: Linears, below: Node, keys: list[Expression], calls: list[
         return Reduce(linears.pick(below, ()), (), counted, (count,))
     if not calls:
         return Distinct(linears.step(below, Project(tuple(keys))))
-    parts = [
-        _part(linears, below, keys, group)
-        if all(call.function is not None for call in group)
-        else _regrouped(linears, below, keys, group)
-        for group in _groups(calls)
-    ]
+    parts = [_one_part(linears, below, keys, group) for group in _groups(calls)]
 
     def joined(left: Node, right: Node) -> Node:
         right = linears.copied_keys(right, len(keys))
@@ -96,12 +96,27 @@ def _reduced(linears: Linears, below: Node, keys: list[Expression], calls: list[
     return reduce(joined, parts)
 
 
+def _one_part(linears: Linears, below: Node, keys: list[Expression], calls: list[Call]) -> Node:
+    if all(call.function is not None for call in calls):
+        return _part(linears, below, keys, calls)
+    if calls[0].needs_filtered_rows:
+        return _filtered(linears, below, keys, calls)
+    return _regrouped(linears, below, keys, calls)
+
+
 def _groups(calls: list[Call]) -> list[list[Call]]:
     """The calls that can be kept in one reduction, together."""
     groups: dict[str, list[Call]] = {}
-    has_kernels = all(call.function is not None for call in calls if not call.distinct)
+    has_kernels = all(
+        call.function is not None
+        for call in calls
+        if not call.distinct and not call.needs_filtered_rows
+    )
     for call in calls:
-        if call.distinct and call.argument is not None:
+        if call.needs_filtered_rows and call.filter is not None:
+            own = text_of(call.expression) if call.distinct else ""
+            kind = f"filtered {text_of(call.filter)} {own}"
+        elif call.distinct and call.argument is not None:
             kind = f"distinct {text_of(call.argument)}"
         elif call.distinct:
             kind = f"distinct, regrouped {text_of(call.expression)}"
@@ -158,10 +173,31 @@ def _result(
     return linears.builder.rewrite(_inside(result), replace)
 
 
+def _filtered(linears: Linears, below: Node, keys: list[Expression], calls: list[Call]) -> Node:
+    """Calls with one FILTER over the rows that it lets through. A group that is left without rows
+    has what they give for none.
+    """
+    condition = calls[0].filter
+    assert condition is not None
+    builder = linears.builder
+    bare = [replace(call, expression=builder.without_filter(call.expression)) for call in calls]
+    some = _regrouped(linears, linears.step(below, Filter(condition)), keys, bare)
+    if not keys:
+        return some
+    groups = Distinct(linears.step(below, Project(tuple(keys))))
+    known = linears.copied(linears.pick(some, some.output[: len(keys)]))
+    equal = tuple(Equal(place, place, null_safe=True) for place in range(len(keys)))
+    found = linears.pick(Join(groups, known, equal), groups.output)
+    empty = Union((groups, Negate(found)), groups.output)
+    nothing = regroup.of_nothing(linears, below, [call.expression for call in bare])
+    return Union((some, linears.renamed(Join(empty, nothing, ()), some.output)), some.output)
+
+
 def _regrouped(linears: Linears, below: Node, keys: list[Expression], calls: list[Call]) -> Node:
     """The calls evaluated anew on each group that changes: the keys, then their results."""
     [reason, *_] = [call.reason for call in calls if call.function is None]
-    wanted = [_inside(key) for key in keys]
+    # What the rows of a group have in common is their key with one zero and one NaN.
+    wanted = [linears.builder.normalised(_inside(key)) for key in keys]
     expressions = [call.expression for call in calls]
     if calls[0].distinct:
         below, wanted, expressions = _made_distinct(linears, below, keys, calls[0])

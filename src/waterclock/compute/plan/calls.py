@@ -1,6 +1,7 @@
 """The aggregates of a query one by one: which kernel does it, over what, or why none does.
 
-A FILTER makes the argument null where it does not hold. Sums of floating-point numbers depend on
+A FILTER makes the argument null where it does not hold; for functions to which a null is a value
+like others, the rows are filtered before. Sums of floating-point numbers depend on
 the order of addition, so they do not add up exactly and have no kernel. Variances of exact numbers
 are computed from exact sums, although Catalyst casts their argument to a double: the cast is left
 out. What is told to give null instead of an error, such as `try_sum`, has no kernel either.
@@ -30,6 +31,9 @@ _SPREAD = {
     "StddevSamp": Function.STDDEV_SAMP,
 }
 _EXTREME = {"Min": Function.MIN, "Max": Function.MAX}
+_KEEPS_NULLS = frozenset({"First", "Last"})
+"""They take a null for a value, unless they are told not to."""
+_COUNTS_NULLS = frozenset({"ApproxTopK", "ApproxTopKAccumulate"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,18 @@ class Call:
         """The condition of its FILTER."""
         kept = self.expression.java.filter()
         return Expression(kept.get()) if kept.isDefined() else None
+
+    @property
+    def needs_filtered_rows(self) -> bool:
+        """Whether a null that stands for a row which its FILTER leaves out would be taken for a
+        value.
+        """
+        if self.function is not None or self.filter is None:
+            return False
+        function = Expression(self.expression.java.aggregateFunction())
+        if function.kind in _KEEPS_NULLS:
+            return not function.java.ignoreNulls()
+        return function.kind in _COUNTS_NULLS
 
 
 def calls_in(linears: Linears, results: Sequence[Expression]) -> list[Call]:

@@ -14,10 +14,9 @@ the view is made, and shown while the input is empty.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from waterclock.compute.catalyst.trees import Expression, Logical
-from waterclock.compute.errors import NotMaintainable
 from waterclock.compute.plan.linear import Linears, attributes_of
 from waterclock.compute.plan.nodes import (
     Aggregate,
@@ -34,8 +33,6 @@ from waterclock.compute.plan.nodes import (
     Windows,
 )
 
-_SEES_NULLS = frozenset({"First", "Last"})
-
 
 def windowed(linears: Linears, below: Node, windows: Sequence[Logical], output: Attributes) -> Node:
     """Catalyst's windows over one partitioning, the lowest first, in our nodes."""
@@ -43,7 +40,7 @@ def windowed(linears: Linears, below: Node, windows: Sequence[Logical], output: 
     keyed, keys = linears.with_columns(below, partition)
     parts = tuple(
         Windows(
-            tuple(Expression(e) for e in window.field("windowExpressions")),
+            tuple(_computed(window)),
             tuple(Expression(e) for e in window.field("orderSpec")),
         )
         for window in windows
@@ -52,6 +49,14 @@ def windowed(linears: Linears, below: Node, windows: Sequence[Logical], output: 
     reason = "window functions look at the whole group"
     node = Regroup(keyed, keys, parts, False, reason, keyed.output + made)
     return linears.pick(node, output)
+
+
+def _computed(window: Logical) -> Iterator[Expression]:
+    """The columns that a window adds; where it was correlated it passes others on among them."""
+    known = {column.expr_id for column in window.children[0].output}
+    for column in map(Expression, window.field("windowExpressions")):
+        if column.expr_id not in known:
+            yield column
 
 
 def aggregated(
@@ -96,11 +101,18 @@ def with_row_of_nothing(
     )
     zero = builder.cast(builder.literal(0, '"integer"'), '"long"')
     empty = linears.step(counted, Filter(builder.call("EqualTo", linears.reference(count), zero)))
-    results = [linears.fresh(call, f"aggregate_{n}") for n, call in enumerate(calls)]
-    alone = builder.aggregate_of_nothing(results, [linears.reference(a) for a in below.output])
-    constant = linears.copied(Constant(alone, attributes_of(alone.output)))
+    constant = of_nothing(linears, below, calls)
     default = linears.pick(Join(empty, constant, ()), constant.output)
     return Union((rows, linears.renamed(default, rows.output)), rows.output)
+
+
+def of_nothing(linears: Linears, below: Node, calls: Sequence[Expression]) -> Node:
+    """The one row of what the calls give for no rows."""
+    results = [linears.fresh(call, f"aggregate_{n}") for n, call in enumerate(calls)]
+    alone = linears.builder.aggregate_of_nothing(
+        results, [linears.reference(a) for a in below.output]
+    )
+    return linears.copied(Constant(alone, attributes_of(alone.output)))
 
 
 class _Place:
@@ -117,11 +129,6 @@ def _hoisted(
     function = Expression(call.java.aggregateFunction())
     kept = call.java.filter()
     condition = Expression(kept.get()) if kept.isDefined() else None
-    if condition is not None and _sees_nulls(function):
-        raise NotMaintainable(
-            f"a view can not be maintained over {call.sql.lower()}",
-            hint="Filter the rows in a subquery before they are aggregated.",
-        )
     arguments: list[_Place | Expression] = []
     for argument in function.children:
         if argument.java.foldable():
@@ -134,11 +141,6 @@ def _hoisted(
         wanted.append(inner)
         arguments.append(_Place(len(wanted) - 1))
     return function, arguments
-
-
-def _sees_nulls(function: Expression) -> bool:
-    """Whether a null that stands for a row filtered out could be taken for a value."""
-    return function.kind in _SEES_NULLS and not function.java.ignoreNulls()
 
 
 def _over_all(

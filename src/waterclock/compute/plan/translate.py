@@ -12,7 +12,7 @@ Sorting alone means nothing to a collection and vanishes; with a limit it is a `
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 from waterclock.compute.catalyst.trees import Builder, Expression, Logical, items
 from waterclock.compute.errors import NotMaintainable
@@ -25,6 +25,7 @@ from waterclock.compute.plan import (
     subqueries,
     temporal,
 )
+from waterclock.compute.plan.keeping import refuse_unkept
 from waterclock.compute.plan.linear import Linears, attributes_of
 from waterclock.compute.plan.nodes import (
     Constant,
@@ -34,7 +35,10 @@ from waterclock.compute.plan.nodes import (
     Project,
     Union,
 )
+from waterclock.compute.plan.sharing import Sharing
 from waterclock.compute.relations import Relations
+
+_GENERATORS = frozenset({"Explode", "PosExplode", "Inline", "Stack"})
 
 
 class Translation:
@@ -77,6 +81,12 @@ class Translation:
             case unknown:
                 raise NotMaintainable(f"a view can not be maintained over {_named(unknown)}")
 
+    def planned(self, plans: Sequence[Logical]) -> tuple[Node, ...]:
+        """The plans of the results of one view, which share what they have in common."""
+        translated = [self.translate(plan) for plan in plans]
+        refuse_unkept(translated)
+        return Sharing(self.linears).shared(translated)
+
     def projected(self, below: Node, project: Logical) -> Node:
         """The columns of a Catalyst projection over a node that has what it reads."""
         columns = [Expression(c) for c in project.field("projectList")]
@@ -105,12 +115,16 @@ class Translation:
         difference = multisets.try_difference(self, plan)
         if difference is not None:
             return difference
-        if any(e.kind == "ScalarSubquery" for e in Expression(plan.java.generator()).walk()):
+        generator = Expression(plan.java.generator())
+        if generator.kind not in _GENERATORS:
             raise NotMaintainable(
-                "a view can not be maintained over rows generated from a subquery",
-                hint="Join with the subquery, and generate from its column.",
+                f"a view can not be maintained over the function {generator.java.prettyName()}",
+                hint="explode, posexplode, inline, stack and sequence can be maintained.",
             )
         below = self.translate(plan.children[0])
+        below, [lifted] = subqueries.lifted(self, below, [generator])
+        if lifted is not generator:
+            plan = self.linears.builder.with_generator(plan, lifted)
         return self.linears.generate(below, Generate(plan), attributes_of(plan.output))
 
     def _union(self, plan: Logical) -> Node:

@@ -127,7 +127,8 @@ class Maintainer:
     def _planned(self, translation: Translation, sql: str) -> Node:
         execution = self._spark.sql(sql)._jdf.queryExecution()
         refuse_nondeterministic(Logical(execution.analyzed()))
-        return translation.translate(Logical(execution.optimizedPlan()))
+        [plan] = translation.planned([Logical(execution.optimizedPlan())])
+        return plan
 
     def _deltas(self, case: Case, lower: int, upper: int) -> dict[GlobalId, pa.Table]:
         deltas = {}

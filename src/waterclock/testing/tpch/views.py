@@ -47,7 +47,8 @@ class Views:
             program = Program()
             for query in group:
                 optimized = spark.sql(queries[query])._jdf.queryExecution().optimizedPlan()
-                program.add(translation.translate(Logical(optimized)))
+                [plan] = translation.planned([Logical(optimized)])
+                program.add(plan)
             place = folder / f"group_{number}"
             self._dataflows.append(Dataflow(spark, builder, program, place, wide_rows=wide_rows))
 

@@ -1,0 +1,165 @@
+"""Who advances with whom, and in which thread; with groups that only say what they are asked."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import pytest
+
+from waterclock.compute.arrangement.arrangement import Arrangement
+from waterclock.compute.maintained import Group, View
+from waterclock.compute.schedule import Schedule
+from waterclock.model.ids import GlobalId
+
+ORDERS, PEOPLE = GlobalId.user(1), GlobalId.user(2)
+
+
+class NamedView:
+    def __init__(self, number: int, reads: GlobalId) -> None:
+        self.name = GlobalId.user(100 + number)
+        self.reads = reads
+
+
+class State:
+    """A dataflow that has begun and keeps nothing."""
+
+    def __init__(self) -> None:
+        self.has_begun = True
+        self.arrangements: Mapping[str, Arrangement] = {}
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Told:
+    """A group that notes in which thread it has advanced."""
+
+    def __init__(self, views: Sequence[NamedView], upper: int = 5, *, quiet: bool = False) -> None:
+        self.views = views
+        self.upper = upper
+        self.is_quiet = quiet
+        self.is_changed = False
+        self.is_finished = self.is_owing = False
+        self.since = 0
+        self.dataflow = State()
+        self.received = 0
+        self.threads: list[int] = []
+        self.waits_for: threading.Event | None = None
+
+    @property
+    def reads(self) -> frozenset[GlobalId]:
+        return frozenset(view.reads for view in self.views)
+
+    def receive(self) -> None:
+        self.received += 1
+
+    def must_part(self) -> bool:
+        return False
+
+    def has_changes(self) -> bool:
+        return self.is_changed
+
+    def advance(self) -> bool:
+        if self.waits_for is not None:
+            assert self.waits_for.wait(10)
+        self.threads.append(threading.get_ident())
+        return True
+
+    def release_inputs(self) -> None:
+        pass
+
+
+def grouping(views: Sequence[View], upper: int, opened: Mapping[str, Arrangement]) -> Group:
+    assert not opened
+    return cast(Group, Told(cast(Any, views), upper))
+
+
+@pytest.fixture
+def schedule(monkeypatch: pytest.MonkeyPatch) -> Iterator[Schedule]:
+    monkeypatch.setattr("waterclock.compute.schedule.REGROUP_S", 0.0)
+
+    def never(_view: View) -> Group:
+        raise AssertionError("no view is opened anew here")
+
+    made = Schedule(grouping, lambda _view: None, never, release_s=60)
+    yield made
+    made.close()
+
+
+def add(schedule: Schedule, group: Told) -> Told:
+    for view in group.views:
+        schedule.add(view.name, cast(Group, group))
+    return group
+
+
+def settled(schedule: Schedule) -> list[int]:
+    """How large the groups are, once nothing more is put together."""
+    known = -1
+    while known != len(schedule.groups):
+        known = len(schedule.groups)
+        schedule.tick(None)
+        while not schedule.is_settled:
+            time.sleep(0.001)
+    return sorted(len(group) for group in schedule.groups)
+
+
+def test_groups_that_read_the_same_are_put_together_at_once(schedule: Schedule) -> None:
+    many = [add(schedule, Told([NamedView(number, ORDERS)])) for number in range(20)]
+    add(schedule, Told([NamedView(20, PEOPLE)]))
+    add(schedule, Told([NamedView(21, ORDERS)], upper=4))
+    schedule.tick(None)
+    while not schedule.is_settled:
+        time.sleep(0.001)
+    assert sorted(len(group) for group in schedule.groups) == [*[1] * 6, 16]
+    assert [group.dataflow.is_closed for group in many] == [True] * 16 + [False] * 4
+    assert settled(schedule) == [1, 1, 4, 16]
+
+
+def test_what_reads_with_one_of_a_group_joins_the_group(schedule: Schedule) -> None:
+    add(schedule, Told([NamedView(0, ORDERS)]))
+    add(schedule, Told([NamedView(1, ORDERS), NamedView(2, PEOPLE)]))
+    add(schedule, Told([NamedView(3, PEOPLE)]))
+    assert settled(schedule) == [4]
+
+
+def test_quiet_groups_share_a_thread_and_wait_for_nobody(schedule: Schedule) -> None:
+    """One that has something to do after all gets a thread, and the others go on meanwhile."""
+    groups = [
+        add(schedule, Told([NamedView(number, GlobalId.user(number))], quiet=True))
+        for number in range(1, 6)
+    ]
+    slow, *quick = groups
+    slow.is_changed = True
+    slow.waits_for = threading.Event()
+
+    def release() -> None:
+        while not all(group.threads for group in quick):
+            time.sleep(0.001)
+        assert slow.waits_for is not None
+        slow.waits_for.set()
+
+    releasing = threading.Thread(target=release)
+    releasing.start()
+    assert schedule.tick(10)
+    releasing.join()
+    assert len({group.threads[0] for group in quick}) == 1
+    assert len(slow.threads) == 1
+    assert [group.received for group in quick] == [1] * 4, "once for each step"
+
+
+def test_a_quiet_group_that_can_not_be_asked_fails_as_any_other(schedule: Schedule) -> None:
+    group = add(schedule, Told([NamedView(1, ORDERS)], quiet=True))
+    other = add(schedule, Told([NamedView(2, PEOPLE)], quiet=True))
+
+    def refuse() -> None:
+        raise RuntimeError("no longer allowed to read")
+
+    group.receive = refuse  # type: ignore[method-assign]
+    group.dataflow.check_state = lambda: None  # type: ignore[attr-defined]
+    assert schedule.tick(None)
+    assert other.threads
+    assert schedule.of(group.views[0].name).problem == "no longer allowed to read"
