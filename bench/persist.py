@@ -39,7 +39,7 @@ from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.persist.parts import GROUP_ROWS, PARQUET_WRITE, PART_ROWS
 from waterclock.persist.rows import update_schema, updates
 from waterclock.storage.api import Description, Progress, Updates, Write, WriteCapability
-from waterclock.storage.background import SWITCH_INTERVAL_S
+from waterclock.storage.background import COLLECT_AFTER, SWITCH_INTERVAL_S
 from waterclock.storage.controller import Storage
 
 SMALL = Schema((Column("id", Int(64)), Column("name", Text())))
@@ -93,12 +93,15 @@ class _Writer:
 class Writers:
     """Tasks of one event loop, each appending one row at a time to a table of its own.
 
-    The data is open only while it is measured, so that what is done for it in the background is
-    paid for by nobody else.
+    Each measurement has data of its own, open only while it lasts. So what is done for it in the
+    background is paid for by nobody else, and nobody else's is paid for by it: the tables of all
+    measurements before would be looked through for something to merge, at each of them more.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._measurements = itertools.count(1)
+        folder.mkdir()
 
     def appends_per_second(self, writers: int, seconds: float) -> float:
         # The rows and times are made beforehand: what is measured is committing them.
@@ -130,7 +133,8 @@ class Writers:
             await rate(storage, all_writers, _WARM_UP_S)
             return await rate(storage, all_writers, seconds)
 
-        with Storage.open_directory(self._folder) as storage:
+        data = self._folder / str(next(self._measurements))
+        with Storage.open_directory(data) as storage:
             return uvloop.run(warm_rate(storage))
 
 
@@ -272,6 +276,7 @@ def main() -> None:
     arguments = parser.parse_args()
     # As a server does when it has started.
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.set_threshold(COLLECT_AFTER)
     gc.collect()
     gc.freeze()
     folder = Path(tempfile.mkdtemp(prefix="waterclock-bench-", dir="/var/tmp"))

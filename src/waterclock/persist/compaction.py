@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from waterclock.persist.parts import measured, read_batches, write_batch
-from waterclock.persist.records import AnyEvent, Batch, Bound, Replaced, keys_of
+from waterclock.persist.records import AnyEvent, Batch, Bound, Replaced, keys_of, rows_of
 from waterclock.persist.spill import Spill
 from waterclock.persist.state import State
 from waterclock.persist.store import Plan, Store
@@ -55,7 +55,7 @@ def mergeable(batches: Iterable[Batch], since: Bound) -> list[Batch]:
     batches = list(batches)
     if since is None:
         return batches
-    sizes = [batch.rows for batch in batches]
+    sizes = rows_of(batches)
     if len(batches) < FEWEST_TINY and sum(sizes) < TINY_ROWS:
         return []
     order = np.argsort(sizes, kind="stable")

@@ -5,7 +5,7 @@ one NaN equal to another, and zero different from minus zero. Sameness is decide
 encoding each column and combining the codes, never by a hash: a collision would be a wrong answer.
 
 Nested values work the same way: a struct's code combines those of its fields, and a list's code is
-that of the bytes of its elements' codes.
+that of the bytes of its elements' codes. A map is the list of its entries, in their order.
 """
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ def _array_codes(column: pa.Array | pa.ChunkedArray) -> Codes:
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ChunkedArray):  # combine_chunks keeps an empty chunked array chunked
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    if pa.types.is_map(array.type):
+        array = entries(array)
     if pa.types.is_struct(array.type):
         return row_codes([array.is_valid(), *array.flatten()], len(array))
     if pa.types.is_list(array.type):
@@ -81,6 +83,13 @@ def _array_codes(column: pa.Array | pa.ChunkedArray) -> Codes:
     if pa.types.is_floating(array.type):  # NaNs that differ in their bits are told apart otherwise
         array = pc.if_else(pc.is_nan(array), pa.scalar(float("nan"), array.type), array)
     return _encoded(array)
+
+
+def entries(maps: pa.MapArray) -> pa.ListArray:
+    """Maps as lists of structs of a key and a value."""
+    kind = maps.type
+    entry = pa.struct([kind.key_field, kind.item_field])
+    return maps.cast(pa.list_(entry))
 
 
 def _list_codes(array: pa.ListArray) -> Codes:

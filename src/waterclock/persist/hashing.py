@@ -17,6 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from waterclock.persist.consolidate import entries
+
 Hashes = npt.NDArray[np.uint64]
 
 _SEED = np.uint64(0x9E3779B97F4A7C15)
@@ -41,6 +43,8 @@ def _mix(words: Hashes) -> Hashes:
 
 
 def _hash_array(array: pa.Array) -> Hashes:
+    if pa.types.is_map(array.type):
+        array = entries(array)
     kind = array.type
     if pa.types.is_struct(kind):
         hashes = hash_rows(array.flatten(), len(array))

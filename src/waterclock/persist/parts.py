@@ -156,6 +156,16 @@ class Window:
         """Whether all updates of the batch are inside."""
         return batch.min_time >= self.start and (self.end is None or batch.max_time < self.end)
 
+    def touched(self, batches: Iterable[Batch]) -> list[Batch]:
+        """The batches of which some update may be inside."""
+        if self == ALWAYS:
+            return list(batches)
+        return [batch for batch in batches if self.touches(batch)]
+
+    def covers_all(self, batches: Iterable[Batch]) -> bool:
+        """Whether all updates of all batches are inside."""
+        return self == ALWAYS or all(map(self.covers, batches))
+
     def condition(self) -> pc.Expression:
         inside = pc.field(TIME) >= self.start
         return inside if self.end is None else inside & (pc.field(TIME) < self.end)
@@ -172,20 +182,23 @@ def read_batches(
     window: Window = ALWAYS,
 ) -> Iterator[pa.RecordBatch]:
     """The selected updates inside the window, in batches of bounded size."""
-    touched = [batch for batch in batches if window.touches(batch)]
+    touched = window.touched(batches)
     wanted = selection.schema(columns).names
-    inside = None if all(map(window.covers, touched)) else window.condition()
-    inline = [part for batch in touched for part in batch.parts if part.inline is not None]
-    if inline:
-        found = filtered(read_inline(inline, columns), _both(selection.condition, inside))
-        yield from (batch for batch in found.select(wanted).to_batches() if batch.num_rows)
+    inline: list[Part] = []
+    stored: list[tuple[Batch, str]] = []
     for batch in touched:
         for part in batch.parts:
-            if part.key is not None:
-                inside = None if window.covers(batch) else window.condition()
-                yield from _read_blob(
-                    store, part.key, columns, wanted, _both(selection.condition, inside)
-                )
+            if part.key is None:
+                inline.append(part)
+            else:
+                stored.append((batch, part.key))
+    if inline:
+        inside = None if window.covers_all(touched) else window.condition()
+        found = filtered(read_inline(inline, columns), _both(selection.condition, inside))
+        yield from (batch for batch in found.select(wanted).to_batches() if batch.num_rows)
+    for batch, key in stored:
+        inside = None if window.covers(batch) else window.condition()
+        yield from _read_blob(store, key, columns, wanted, _both(selection.condition, inside))
 
 
 def _read_blob(

@@ -39,7 +39,7 @@ def snapshot(
     window = Window(0, as_of + 1)
     found = read_batches(store, batches, columns, selection, window)
     moved = (at_time(batch, as_of) for batch in found)
-    touched = [batch for batch in batches if window.touches(batch)]
+    touched = window.touched(batches)
     if not any(batch.signed for batch in touched):
         yield from moved
         return
@@ -58,7 +58,7 @@ def changes(
 ) -> Iterator[pa.RecordBatch]:
     """The selected updates from `start` up to and without `end`, at their times, consolidated."""
     window = Window(start, end)
-    touched = [batch for batch in batches if window.touches(batch)]
+    touched = window.touched(batches)
     if not touched:
         return
     found = read_batches(store, touched, columns, selection, window)

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any, Self, assert_never
 
+import msgspec
 import pyarrow as pa
 
 from waterclock.model.schema import Schema
@@ -118,11 +119,37 @@ class State:
             self.apply(event)
         self.position += 1
 
+    def follow(self, outlook: Outlook, events: Iterable[AnyEvent]) -> None:
+        """Advance by one entry of the log, which is the last that `outlook` was advanced by.
+
+        Most of what happens are appends. Where one has left its capability, and the frontier that
+        follows from it, is taken from there instead of being worked out again.
+        """
+        for event in events:
+            if isinstance(event, Appended):
+                self._follow(outlook.shards[event.shard], event)
+            else:
+                self.apply(event)
+        self.position += 1
+
+    def _follow(self, outlook: Shard, event: Appended) -> None:
+        shard = self.shards[event.shard]
+        if event.batch is not None:
+            self._add(shard, event.batch)
+        moved = outlook.capabilities.get(event.capability)
+        if moved is None:  # the same entry drops it
+            self._move(shard, event.capability, event.frontier)
+        else:
+            shard.capabilities[event.capability] = moved
+            shard.upper = outlook.upper
+
     def apply(self, event: AnyEvent) -> None:
         """Advance by one event of the entry after `position`."""
         match event:
-            case Appended():
-                self._append(event)
+            case Appended(shard, capability, frontier, batch):
+                if batch is not None:
+                    self._add(self.shards[shard], batch)
+                self._move(self.shards[shard], capability, frontier)
             case Downgraded(shard, capability, frontier):
                 self._move(self.shards[shard], capability, frontier)
             case Granted(shard, granted):
@@ -152,13 +179,6 @@ class State:
             case _:
                 assert_never(event)
 
-    def _append(self, event: Appended) -> None:
-        shard = self.shards[event.shard]
-        batch = event.batch
-        if batch is not None:
-            self._add(shard, batch)
-        self._move(shard, event.capability, event.frontier)
-
     def _add(self, shard: Shard, batch: Batch) -> None:
         number = batch.id
         shard.batches[number] = batch
@@ -183,7 +203,10 @@ class State:
             _settle(shard, expired.right)
 
     def _replace(self, shard: Shard, removed: tuple[int, ...], batch: Batch | None) -> None:
-        self.garbage.update(keys_of([shard.batches.pop(number) for number in removed]))
+        for number in removed:
+            for part in shard.batches.pop(number).parts:
+                if part.key is not None:
+                    self.garbage.add(part.key)
         if batch is not None:
             self._add(shard, batch)
 
@@ -200,7 +223,7 @@ class State:
         )
 
     @classmethod
-    def from_checkpoint(cls, checkpoint: Checkpoint) -> State:
+    def from_checkpoint(cls, checkpoint: Checkpoint) -> Self:
         shards = {record.id: Shard.from_record(record) for record in checkpoint.shards}
         return cls(
             checkpoint.position,
@@ -217,6 +240,29 @@ class State:
         """Every blob the state needs, and the garbage it has not yet swept."""
         keys = {key for s in self.shards.values() for key in keys_of(s.batches.values())}
         return keys | self.garbage | ({self.checkpoint} if self.checkpoint else set())
+
+
+@dataclass(slots=True)
+class Outlook(State):
+    """The state that plans see: as it will be when what was planned is durable.
+
+    It does without the batches, which no plan asks for and which are most of the state.
+    """
+
+    @classmethod
+    def on(cls, state: State) -> Outlook:
+        """That of a state for which nothing is planned yet."""
+        checkpoint = state.to_checkpoint()
+        bare = tuple(msgspec.structs.replace(shard, batches=()) for shard in checkpoint.shards)
+        return cls.from_checkpoint(msgspec.structs.replace(checkpoint, shards=bare))
+
+    def _add(self, _shard: Shard, batch: Batch) -> None:
+        if batch.id >= self.next_batch:
+            self.next_batch = batch.id + 1
+
+    def _replace(self, shard: Shard, _removed: tuple[int, ...], batch: Batch | None) -> None:
+        if batch is not None:
+            self._add(shard, batch)
 
 
 def _settle(shard: Shard, right: Right) -> None:

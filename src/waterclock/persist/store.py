@@ -2,9 +2,10 @@
 
 A change is a *plan*: a pure function from the state to the events it wants and the answer it gives,
 or to an error. The committer takes all plans that wait, runs them one after the other on the state
-as it will be (`ahead`), and makes one log entry of their events: however many callers, one sync to
-disk. Only when the entry is durable do the events reach the `committed` state that readers see, and
-only then do callers get their answers. A plan that raises is refused alone and leaves no trace.
+as it will be (`ahead`, which does without batches), and makes one log entry of their events:
+however many callers, one sync to disk. Only when the entry is durable do the events reach the
+`committed` state that readers see, and only then do callers get their answers. A plan that raises
+is refused alone and leaves no trace.
 
 If an entry can neither be written nor ruled out, or another server took over, the store has failed:
 it answers nothing more, because it no longer knows what is true. Opening the data again finds out.
@@ -36,7 +37,7 @@ from waterclock.persist.errors import Unavailable
 from waterclock.persist.log import Log, open_log
 from waterclock.persist.records import AnyEvent
 from waterclock.persist.retry import Retry
-from waterclock.persist.state import State
+from waterclock.persist.state import Outlook, State
 
 R = TypeVar("R")
 Plan = Callable[[State], tuple[list[AnyEvent], R]]
@@ -73,7 +74,7 @@ class Store:
         self._consensus = consensus
         self._log = log
         self._committed = state
-        self._ahead = State.from_checkpoint(state.to_checkpoint())
+        self._ahead = Outlook.on(state)
         self._lock = threading.Lock()
         self._pins: Counter[str] = Counter()
         self._unpinned: deque[list[str]] = deque()
@@ -187,7 +188,7 @@ class Store:
         self.logged_bytes += size
         self._ahead.position += 1
         with self._lock:
-            self._committed.apply_entry(events)
+            self._committed.follow(self._ahead, events)
         return True
 
     def _note_sync(self, took_s: float) -> None:
@@ -254,8 +255,9 @@ class Store:
         touched = {shard for event in events if (shard := getattr(event, "shard", None))}
         with self._lock:
             self._touched |= touched
-            watched = self._watchers.keys() if self._failure is not None else touched
-            bells = [bell for shard in watched for bell in self._watchers.get(shard, ())]
+            failed = self._failure is not None
+            watched = set(self._watchers) if failed else self._watchers.keys() & touched
+            bells = [bell for shard in watched for bell in self._watchers[shard]]
         for bell in bells:
             try:
                 bell.set()
@@ -288,16 +290,16 @@ class Store:
         to. Blobs of later epochs belong to a server that has taken over, whose references we do not
         know: they are left alone, and so is what no server has written.
 
-        This goes through the committer. Somebody whose wait was interrupted has given his blob up
-        while his plan may still be on its way; it is ahead of us there.
+        Somebody whose wait was interrupted has given his blob up while his plan may still be on its
+        way. Who does so from now on is known to be writing; all others are ahead of us in the
+        committer, and what they refer to is committed once we are through it.
         """
-
-        def unneeded(state: State) -> tuple[list[AnyEvent], list[str]]:
-            with self._lock:
-                kept = state.referenced() | self._writing | set(self._live_pins())
-            return [], [key for key in listed if key not in kept and self._is_ours(key)]
-
-        return self.commit(unneeded)
+        with self._lock:
+            writing = set(self._writing)
+        self.commit(lambda _: ([], None))
+        with self._lock:
+            kept = self._committed.referenced() | writing | self._writing | set(self._live_pins())
+        return [key for key in listed if key not in kept and self._is_ours(key)]
 
     def _is_ours(self, key: str) -> bool:
         epoch = epoch_of(key)

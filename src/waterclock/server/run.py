@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 
 import uvloop
@@ -10,7 +11,7 @@ import uvloop
 from waterclock.server.configuration import Configuration
 from waterclock.server.logs import begin_logging
 from waterclock.server.process import serve
-from waterclock.storage.background import SWITCH_INTERVAL_S
+from waterclock.storage.background import COLLECT_AFTER, SWITCH_INTERVAL_S
 
 
 def run(configuration: Configuration) -> None:
@@ -18,5 +19,6 @@ def run(configuration: Configuration) -> None:
     begin_logging(configuration.log_level, sys.stderr)
     # A thread that merges must not keep the one that commits waiting for long.
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.set_threshold(COLLECT_AFTER)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve(configuration, sys.stdout))

@@ -22,6 +22,11 @@ SWITCH_INTERVAL_S = 0.0005
 start (`sys.setswitchinterval`). With the usual 5 ms, a caller that returns from a sync of 0.2 ms
 may have to wait for the background 25 times as long as for the disk.
 """
+COLLECT_AFTER = 10_000
+"""How many objects are made and not freed before the garbage collector looks at them: for a server
+to set at its start (`gc.set_threshold`). With the usual 700 it goes again and again through what is
+on its way from many callers to one commit, none of which is garbage.
+"""
 _REST_S = 0.25
 _REST_AFTER_FAILURE_S = 1.0
 _REST_PER_WORK = 2.0

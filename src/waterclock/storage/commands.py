@@ -278,9 +278,11 @@ def _shown(bound: Bound) -> str:
 
 
 def _check_distinct(ids: list[GlobalId]) -> None:
+    seen: set[GlobalId] = set()
     for collection in ids:
-        if ids.count(collection) > 1:
+        if collection in seen:
             raise CollectionTwice(f"append names collection {collection} more than once")
+        seen.add(collection)
 
 
 def acquire(

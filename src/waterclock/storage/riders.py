@@ -161,6 +161,12 @@ def frontiers(
     return store.read(look)
 
 
+def sinces(storage: Storage, collections: Iterable[GlobalId]) -> dict[GlobalId, int | None]:
+    """From when on each collection can be read; None if it can not be any more. As `frontiers`."""
+    found = frontiers(storage._store, collections)
+    return {collection: since.only() for collection, (since, _) in found.items()}
+
+
 def highest_user_id(store: Store) -> int:
     """The largest number of a user's collection that ever existed; 0 if none has."""
 

@@ -29,7 +29,7 @@ from waterclock.persist.records import (
     encode_entry,
 )
 from waterclock.persist.schema_codec import encode_schema
-from waterclock.persist.state import Shard, State, later
+from waterclock.persist.state import Outlook, Shard, State, later
 from waterclock.testing.examples import examples
 from waterclock.testing.persist_world import EVERY_TYPE
 
@@ -142,6 +142,28 @@ def test_a_checkpoint_and_the_entries_after_it_are_the_whole_log(
         recovered.apply_entry(decode_entry(encode_entry(entry)))
     assert recovered == whole
     assert recovered.to_checkpoint() == whole.to_checkpoint()
+
+
+@many
+@given(logs())
+def test_a_state_that_follows_is_as_if_it_had_worked_everything_out(
+    entries: list[list[AnyEvent]],
+) -> None:
+    whole, following = State(), State()
+    outlook = Outlook.on(following)
+    for entry in entries:
+        for event in entry:
+            outlook.apply(event)
+        whole.apply_entry(entry)
+        following.follow(outlook, entry)
+        assert following == whole
+        assert _all_but_batches(outlook) == _all_but_batches(whole)
+        assert not any(shard.batches for shard in outlook.shards.values())
+
+
+def _all_but_batches(state: State) -> object:
+    shards = [(s.id, s.since, s.upper, s.capabilities) for s in state.shards.values()]
+    return shards, state.shard_of, state.next_batch, state.notes, state.epoch, state.checkpoint
 
 
 @pytest.mark.semantics(33, 46)

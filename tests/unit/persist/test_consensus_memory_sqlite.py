@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from waterclock.persist.consensus import sqlite
 from waterclock.persist.consensus.memory import MemoryConsensus
 from waterclock.persist.consensus.sqlite import SqliteConsensus
 from waterclock.persist.errors import Damaged, Unavailable
@@ -86,6 +87,30 @@ class TestSqliteConsensus(ConsensusConformance):
         path.write_bytes(whole[:8_192] + b"\xff" * (len(whole) - 8_192))
         with pytest.raises(Damaged), contextlib.closing(SqliteConsensus(path)) as log:
             list(log.read(1))
+
+    def test_a_write_ahead_log_in_use_has_its_full_size_at_once(self, path: Path) -> None:
+        wal = path.with_name("log.db-wal")
+        with contextlib.closing(SqliteConsensus(path)) as log:
+            fill(log, 63)
+            assert wal.stat().st_size < 1_000_000, "not worth while yet"
+            log.append(64, b"x" * 4_000)
+            size = wal.stat().st_size
+            assert size >= 1000 * 8192
+            for position in range(65, 900):
+                log.append(position, b"x" * 4_000)
+            assert wal.stat().st_size <= size + 100_000
+            assert [position for position, _ in log.read(1)] == [*range(1, 900)]
+
+    def test_a_write_ahead_log_that_can_not_grow_is_no_obstacle(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        grow = ("BEGIN IMMEDIATE", "INSERT INTO missing VALUES (0)")
+        monkeypatch.setattr(sqlite, "_GROW", grow)
+        with contextlib.closing(SqliteConsensus(path)) as log:
+            fill(log, 100)
+            assert log.end() == 101
+        with contextlib.closing(SqliteConsensus(path)) as log:
+            assert len(list(log.read(1))) == 100
 
     def test_the_write_ahead_log_does_not_grow_without_end(self, path: Path) -> None:
         with contextlib.closing(SqliteConsensus(path)) as log:

@@ -434,6 +434,25 @@ def test_letting_go_needs_no_lock(store: Store) -> None:
     assert store.orphans(store.take_abandoned()) == ["a/1-y"]
 
 
+def test_who_gives_up_while_orphans_are_sought_may_still_commit(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """His plan may have come after ours, and refers to his blob."""
+    key = new_key("shard/a", store.epoch, ".parquet")
+    writing = store.writing(key)
+    writing.__enter__()
+    commit = store.commit
+
+    def commit_and_interrupt(plan: Plan[None]) -> None:
+        commit(plan)
+        assert not writing.__exit__(Refused, Refused("interrupted"), None)
+
+    monkeypatch.setattr(store, "commit", commit_and_interrupt)
+    assert store.orphans([key]) == []
+    monkeypatch.undo()
+    assert store.orphans(store.take_abandoned()) == [key]
+
+
 def test_orphans_are_what_nobody_needs(store: Store) -> None:
     create(store, "a")
     append(store, "a", 1, numbers([(n, 0, 1) for n in range(INLINE_ROWS + 1)]))

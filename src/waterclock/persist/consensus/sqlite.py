@@ -7,6 +7,10 @@ after it has been admitted, so compare and append are one step. Truncation keeps
 therefore the greatest position in the table is the greatest there ever was, and truncated positions
 stay taken.
 
+A sync of a file that has grown also has to make durable how large the file is now, and where: that
+takes two or three times as long as a sync of bytes written over others. So once the log is in use,
+the write-ahead log is made as large as it gets, and is only written over after that.
+
 Does not work on network file systems, where the locks of SQLite do not.
 """
 
@@ -39,19 +43,32 @@ _READ = "SELECT position, entry FROM log WHERE position >= ? ORDER BY position"
 _END = "SELECT ifnull(max(position), 0) + 1 FROM log"
 _TRUNCATE = "DELETE FROM log WHERE position < ?"
 
+_PAGE = 8192
+_WAL_PAGES = 1000
 _PRAGMAS = (
     # The usual entry, some kilobytes, then takes one page and no overflow.
-    "PRAGMA page_size = 8192",
+    f"PRAGMA page_size = {_PAGE}",
     "PRAGMA journal_mode = WAL",
     # In this mode only FULL syncs at each commit.
     "PRAGMA synchronous = FULL",
     # On macOS an ordinary sync stops at the cache of the drive; elsewhere this means nothing.
     "PRAGMA fullfsync = ON",
-    # Checkpoint at 8 MB: often enough to be short, and the write-ahead log is then written over
-    # from its start, where its blocks exist already and a sync has less to do.
-    "PRAGMA wal_autocheckpoint = 1000",
+    # Checkpoint at 8 MB: often enough to be short.
+    f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}",
     # A reader may have held the checkpoint up; give the space back when it is over.
     "PRAGMA journal_size_limit = 67108864",
+)
+
+_GROW_AFTER = 64
+"""Appends before it is worth while to grow the write-ahead log, which takes some ten milliseconds.
+"""
+# What is larger than the cache is written to the write-ahead log before it is committed. This never
+# is, so it leaves nothing but the space.
+_GROW = (
+    "PRAGMA cache_size = 16",
+    "BEGIN IMMEDIATE",
+    f"INSERT INTO log VALUES (0, zeroblob({_PAGE * (_WAL_PAGES + 32)}))",
+    "ROLLBACK",
 )
 
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -72,6 +89,7 @@ class SqliteConsensus:
         self._path = path
         self._page_bytes = page_bytes
         self._lock = threading.Lock()
+        self._appends = 0
         with self._translated("open"):
             self._connection = sqlite3.connect(
                 path,
@@ -91,6 +109,9 @@ class SqliteConsensus:
         # Without the context manager of the other methods, whose cost one can see next to a commit.
         try:
             with self._lock:
+                self._appends += 1
+                if self._appends == _GROW_AFTER:
+                    self._grow()
                 self._connection.execute(_APPEND, (position, entry))
         except sqlite3.IntegrityError:
             refuse(position, self.end())
@@ -128,6 +149,20 @@ class SqliteConsensus:
                 if error.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() >= deadline:
                     raise
                 time.sleep(0.005)
+
+    def _grow(self) -> None:
+        """Make the write-ahead log as large as it gets, if nobody has done so."""
+        wal = self._path.with_name(f"{self._path.name}-wal")
+        if wal.exists() and wal.stat().st_size >= _PAGE * _WAL_PAGES:
+            return
+        try:
+            for statement in _GROW:
+                self._connection.execute(statement)
+        except sqlite3.OperationalError:  # no space, or somebody else writes: then it grows in use
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        finally:
+            self._connection.execute("PRAGMA cache_size = -2000")
 
     def _page(self, start: int) -> tuple[tuple[int, bytes], ...]:
         """Entries from `start` on, until they are `page_bytes` together, but at least one."""
