@@ -1,7 +1,7 @@
 # Every target sets up what it needs first; that takes about a second when it is there already.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test fast setup setup-test fmt lint types docs docs-sql sql-oracle sql-fuzz semantics bench crash simulate fuzz tpch lock clean
+.PHONY: help run test checks fast setup setup-test fmt lint types docs docs-sql sql-oracle sql-fuzz semantics bench crash simulate fuzz tpch lock clean
 
 # The first Python 3.11 or later on the PATH; another one: make PYTHON=/path/to/python3.12
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
@@ -28,8 +28,17 @@ help: ## list the targets
 run: setup ## set everything up and start a server, with its data in ./waterclock-data
 	@$(BIN)/waterclock serve --data waterclock-data
 
-test: setup-test ## set everything up, then all checks, all tests and the examples of the docs
+# The checks need the packages only: they run while the rest of the set-up waits for the network.
+test: ## set everything up, then all checks, all tests and the examples of the docs
+	$(SETUP) check
 	@rm -f .reports/semantics.json
+	@$(MAKE) --no-print-directory --jobs=2 setup-test checks
+	@echo "test: tests"
+	@$(PYTEST) --numprocesses=2 --dist=loadfile --no-loadscope-reorder --durations=25 tests
+	@echo "test: examples of the docs"
+	@$(PYTEST) --doctest-glob='*.md' docs README.md
+
+checks:
 	@echo "test: format"
 	@$(BIN)/ruff format --quiet --check . || { echo "  remedy: make fmt" >&2; exit 1; }
 	@echo "test: lint and layers"
@@ -37,10 +46,6 @@ test: setup-test ## set everything up, then all checks, all tests and the exampl
 	@$(BIN)/lint-imports --no-logo
 	@echo "test: types"
 	@$(BIN)/mypy --strict src
-	@echo "test: tests"
-	@$(PYTEST) --numprocesses=2 --dist=loadfile --no-loadscope-reorder --durations=25 tests
-	@echo "test: examples of the docs"
-	@$(PYTEST) --doctest-glob='*.md' docs README.md
 
 # A quarter of the examples of each property; and three processes, since many of these tests wait.
 fast: ## the tests without Java and servers, in under two minutes
