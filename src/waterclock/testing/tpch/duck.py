@@ -32,9 +32,11 @@ class DuckTables:
             key = TABLES[name].key
             columns = ", ".join(key)
             text = f"DELETE FROM {name} WHERE ({columns}) IN (SELECT ({columns}) FROM given)"
-            self._insert(text, table_of(name, rows))
+            if rows:
+                self._insert(text, table_of(name, rows))
         for name, rows in changes.come.items():
-            self._insert(f"INSERT INTO {name} FROM given", table_of(name, rows))
+            if rows:
+                self._insert(f"INSERT INTO {name} FROM given", table_of(name, rows))
 
     def answer(self, sql: str) -> list[Row]:
         """What a query gives now."""
