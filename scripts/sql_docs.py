@@ -40,11 +40,13 @@ _NUMBERS = """\
 Integers that overflow are errors; so are numerics of more than 38 digits. `NaN` and infinity are
 refused as a `numeric`.
 
-A column has the same number of digits behind the point in all rows, where PostgreSQL counts them
-for each value. So a quotient, a mean, a root and a deviation have 16, or as many as an operand has;
-PostgreSQL gives a quotient from 1 to 9999 just that many, and 4 more or fewer for each further
-group of four digits. A quotient of constants has what PostgreSQL gives it. A `numeric` of unknown
-scale has 18 digits behind the point, and is shown without zeros at its end.
+A `numeric` has the digits behind the point that PostgreSQL shows. Those of a column that was
+declared as `numeric(p,s)`, of sums and of most products are known beforehand. A column declared as
+plain `numeric`, a quotient, a mean, a root, a deviation, and what is put together from numbers of
+different scales (CASE, UNION, arrays) keep the digits of each value, up to 38 before the point and
+36 behind it; a product, quotient or remainder has 38 in all. What needs more is an error (22003):
+round or cast the operands. Numbers of different digits can be equal: a group shows one of those
+that it was made from.
 
 Logarithms and exponentials of `numeric` are there for constants, with PostgreSQL's digits; of a
 column, cast it to double precision.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from waterclock.compute.plan.nodes import Temporal, walk
+from waterclock.compute.plan.nodes import Regroup, Temporal, walk
 from waterclock.testing.relations import KnownRelations, bound
 from waterclock.testing.views import Views, interpreted
 
@@ -34,7 +34,19 @@ RELATIONS = KnownRelations(
         },
     }
 )
+SCALED = "(SELECT k, i, (w::text || CASE WHEN k > 1 THEN '0' ELSE '' END)::numeric AS n FROM two)"
+"""Numbers with scales of their own, of which some are equal and look different."""
 QUERIES = [
+    f"SELECT k, sum(n), avg(n), min(n), max(n), count(n) FROM {SCALED} x GROUP BY k",
+    f"SELECT n, count(*), sum(DISTINCT n) FROM {SCALED} x GROUP BY n",
+    f"SELECT k, count(DISTINCT n), avg(i) FROM {SCALED} x GROUP BY k",
+    f"SELECT DISTINCT n FROM {SCALED} x",
+    f"SELECT a.n, b.i FROM {SCALED} a JOIN {SCALED} b ON a.n = b.n AND a.k = b.k",
+    f"SELECT n / 3 AS q, n * n AS p, n + 1.5 AS s, round(n / 7, 2) AS r FROM {SCALED} x",
+    f"SELECT k, sum(CASE WHEN i > 0 THEN n ELSE 0 END) AS s FROM {SCALED} x GROUP BY k",
+    f"SELECT n FROM {SCALED} x EXCEPT SELECT v FROM one",
+    f"SELECT k, n FROM {SCALED} x ORDER BY n DESC LIMIT 3",
+    f"SELECT k, n, count(*) FROM {SCALED} x GROUP BY ROLLUP (k, n)",
     "SELECT k, v + 1 AS n, s || '!' AS m FROM one WHERE v > 0 AND s LIKE 'a%'",
     "SELECT a.k, a.s, b.t, b.w * 2 AS ww FROM one a JOIN two b ON a.k = b.k",
     "SELECT * FROM one LEFT JOIN two USING (k)",
@@ -76,6 +88,14 @@ def views(spark: SparkSession) -> Iterator[Views]:
 def test_views_are_maintained(views: Views, tmp_path: Path, query: str) -> None:
     sql = bound(query, RELATIONS, maintained=True).sql
     assert views.check(sql, tmp_path) > 0
+
+
+@pytest.mark.parametrize("aggregates", ["avg(w), avg(i), sum(w) / count(*)", "sum(n), avg(n)"])
+def test_sums_and_means_are_kept_not_computed_anew(views: Views, aggregates: str) -> None:
+    source = SCALED if "(n)" in aggregates else "two"
+    query = f"SELECT k, {aggregates} FROM {source} x GROUP BY k"
+    plan = views.planned(bound(query, RELATIONS, maintained=True).sql)
+    assert not any(isinstance(node, Regroup) for node in walk(plan))
 
 
 @pytest.mark.parametrize(

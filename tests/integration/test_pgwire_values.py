@@ -470,8 +470,6 @@ def test_text_is_read_as_the_server_reads_it(
 @pytest.mark.parametrize(
     ("name", "text", "shown"),
     [
-        ("numeric", "1.50", "1.5"),  # an unconstrained numeric does not keep zeros at its end
-        ("numeric", "0.0000000000000000005", "0.000000000000000001"),  # nor more than 18 digits
         ("int4[]", "[0:1]={1,2}", "{1,2}"),  # an array does not keep a lower bound
     ],
 )

@@ -6,7 +6,6 @@ import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from decimal import Decimal
 from itertools import count
 from typing import Any
 
@@ -300,12 +299,7 @@ def check_texts(scene: Scene) -> None:
             text = f"CASE WHEN num_nulls({column.name}) = 0 THEN format('%s', {column.name}) END"
             expected = dict(connection.execute(f"SELECT k::text, {text} FROM t").fetchall())
             ours = dict(zip(found["k"], found[column.name], strict=True))
-            if column.name == "num":
-                assert {k: v and Decimal(v) for k, v in ours.items()} == {
-                    k: v and Decimal(v) for k, v in expected.items()
-                }
-            else:
-                assert ours == expected, column.name
+            assert ours == expected, column.name
 
 
 RANDOM = {
@@ -359,10 +353,10 @@ def test_a_value_that_can_not_be_held_is_an_error_until_it_is_gone(make: Make) -
     scene.step()
     [error] = scene.errors("t")
     assert error.startswith('22003 column "n" of table public.t: "NaN" can not be held as numeric')
-    scene.run("UPDATE t SET n = 0.00000000000000000001 WHERE id = 1")
+    scene.run("UPDATE t SET n = 0.0000000000000000000000000000000000001 WHERE id = 1")
     scene.caught_up()
     [error] = scene.errors("t")
-    assert "0.00000000000000000001" in error
+    assert "0.0000000000000000000000000000000000001" in error
     scene.run("UPDATE t SET n = 3 WHERE id = 1")
     scene.caught_up()
     same(scene, "t")

@@ -18,9 +18,11 @@ import pyarrow.compute as pc
 
 from waterclock.adapter.reading import Moment
 from waterclock.catalog.objects import Index, Relation
+from waterclock.compute.kernels.codes import flat
+from waterclock.compute.kernels.order import ranks
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Schema
-from waterclock.persist.rows import row_schema
+from waterclock.persist.rows import NUMERIC, row_schema
 from waterclock.sql.binding import Comparison, SimpleQuery
 
 if TYPE_CHECKING:
@@ -105,12 +107,24 @@ def in_order(rows: pa.Table, keys: Sequence[tuple[str, bool, bool]]) -> pa.Array
         if pa.types.is_floating(column.type):
             columns.append(pc.fill_null(pc.is_nan(column), False))
             order.append("descending" if descending else "ascending")
-        columns.append(column)
+        columns.append(_sortable(column))
         order.append("descending" if descending else "ascending")
+    twins = [flat(rows[name]) for name, _, _ in keys if rows[name].type == NUMERIC]
+    for twin in twins:  # equal numbers of different scales, where all else is equal too
+        columns.append(pa.array(ranks(twin)))
+        order.append("ascending")
     columns.append(pa.array(range(rows.num_rows), pa.int64()))
     names = [str(place) for place in range(len(columns))]
     sort_keys = list(zip(names, [*order, "ascending"], strict=True))
     return pc.sort_indices(pa.table(columns, names=names), sort_keys=sort_keys)
+
+
+def _sortable(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    """Arrow sorts no structs; their ranks sort as they do, a number's as its value."""
+    if not pa.types.is_nested(column.type):
+        return column
+    array = flat(column)
+    return pa.array(ranks(array.flatten()[0] if array.type == NUMERIC else array))
 
 
 def looked_up(

@@ -144,9 +144,25 @@ class Names:
             maintained=self._maintained,
             written=self._written,
         )
-        bound = bind_query(view.query.sql, 1, inner, facts=self._facts, maintained=self._maintained)
+        wanted = [column.type for column in view.columns]
+        bound = self._bound(view, inner)
+        if [column.type for column in bound.columns] != wanted:
+            bound = self._bound(view, inner, wanted)
         self.inputs |= inner.inputs
         return bound
+
+    def _bound(
+        self, view: View | MaterializedView, inner: Names, types: Sequence[PgType] = ()
+    ) -> BoundQuery:
+        """The view's query. An older version may have found other digits: those stay."""
+        return bind_query(
+            view.query.sql,
+            1,
+            inner,
+            facts=self._facts,
+            maintained=self._maintained,
+            target_types=types,
+        )
 
 
 def name_of(parts: Sequence[str]) -> Name:

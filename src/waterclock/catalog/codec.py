@@ -3,6 +3,9 @@
 A new field gets a default, and older data reads as before; anything else that changes raises
 `FORMAT`. Data of a newer version is refused, for a field that is not known could not be kept.
 The log below adds the checksum.
+
+In format 1 a `numeric` without a declared scale was held with 18 digits behind the point. Columns
+of that time are still held so, and are read as `numeric(38,18)`.
 """
 
 from __future__ import annotations
@@ -11,10 +14,12 @@ from typing import TypeVar
 
 import msgspec
 
-from waterclock.catalog.objects import AnyObject, Comments, Membership, Settings
+from waterclock.catalog.objects import AnyObject, Comments, Membership, Relation, Settings
+from waterclock.model.pg_types import with_fixed_scale
 from waterclock.persist.errors import Damaged, FormatTooNew
 
-FORMAT = 1
+FORMAT = 2
+_ONE_SCALE = 1
 
 R = TypeVar("R")
 
@@ -47,7 +52,14 @@ def encode(record: AnyObject | Membership | Comments | Settings | Head | Held) -
 
 
 def decode_object(note: bytes) -> AnyObject:
-    return _decoded(_objects, note)
+    found = _decoded(_objects, note)
+    if note[0] <= _ONE_SCALE and isinstance(found, Relation):
+        columns = tuple(
+            msgspec.structs.replace(column, type=with_fixed_scale(column.type))
+            for column in found.columns
+        )
+        return msgspec.structs.replace(found, columns=columns)
+    return found
 
 
 def decode_membership(note: bytes) -> Membership:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from waterclock.client.api import Changes
+from waterclock.client.numbers import decimals
 
 TIME, DIFF, PROGRESSED = "mz_timestamp", "mz_diff", "mz_progressed"
 
@@ -47,4 +48,4 @@ class Pending:
             self._updates.filter(known),
             self._updates.filter(pc.invert(known)),
         )
-        return Changes(done.combine_chunks(), upper)
+        return Changes(decimals(done.combine_chunks()), upper)

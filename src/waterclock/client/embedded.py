@@ -29,6 +29,7 @@ from waterclock.adapter.api import (
 )
 from waterclock.client.api import Changes, Result
 from waterclock.client.changes import Pending
+from waterclock.client.numbers import decimals, fitting, scalar
 from waterclock.client.statements import copy_text, subscribe_text
 from waterclock.errors import WaterclockError
 from waterclock.model.pg_types import PgType, column_type
@@ -83,7 +84,7 @@ class EmbeddedConnection:
     def sql(self, text: str, *parameters: object) -> Result:
         with self._turn:
             table, tag = self._loop.run(_run(self._session, text, parameters))
-        return Result(table, tag, self._spark)
+        return Result(decimals(table), tag, self._spark)
 
     def subscribe(
         self, relation: str, *, snapshot: bool = True, as_of: int | None = None
@@ -222,8 +223,8 @@ async def _bound(
 def _scalar(value: object, declared: PgType) -> pa.Scalar:
     kind = arrow_type(column_type(declared))
     try:
-        return pa.scalar(value, kind)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+        return scalar(value, kind)
+    except (pa.ArrowException, TypeError, ValueError, ArithmeticError) as error:
         raise WrongParameters(f"a parameter does not fit its type: {error}") from error
 
 
@@ -259,10 +260,10 @@ async def _fill(target: CopyIn, rows: pa.Table) -> None:
     try:
         schema = schema_of(target.columns)
         try:
-            fitting = rows.select(schema.names).cast(schema)
-        except (pa.ArrowException, KeyError) as error:
+            held = fitting(rows.select(schema.names), schema)
+        except (pa.ArrowException, KeyError, ValueError) as error:
             raise WrongParameters(f"the rows do not fit the table: {error}") from error
-        for batch in fitting.combine_chunks().to_batches(max_chunksize=_COPY_ROWS):
+        for batch in held.combine_chunks().to_batches(max_chunksize=_COPY_ROWS):
             await target.sink.append(batch)
     except BaseException:
         await target.sink.abort()

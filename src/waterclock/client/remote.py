@@ -19,6 +19,7 @@ from waterclock.adapter.api import ColumnDescription, text_options
 from waterclock.client.api import Changes, Result
 from waterclock.client.changes import PROGRESSED, Pending
 from waterclock.client.embedded import WrongParameters, as_table, schema_of
+from waterclock.client.numbers import decimals, fitting
 from waterclock.client.statements import checked_name, copy_text, subscribe_text
 from waterclock.errors import WaterclockError
 from waterclock.model.pg_types import TEXT, PgType, UnknownType, column_type
@@ -69,7 +70,7 @@ class RemoteConnection:
             assert result is not None, "a statement that went well has a result"
             zone = self._connection.info.parameter_status("TimeZone") or "UTC"
             tag = (result.command_status or b"").decode()
-            return Result(table_of(result, zone), tag, self._spark)
+            return Result(decimals(table_of(result, zone)), tag, self._spark)
 
     def subscribe(
         self, relation: str, *, snapshot: bool = True, as_of: int | None = None
@@ -184,10 +185,10 @@ class CopyLines:
     def encoded(self, rows: pa.Table) -> Iterator[bytes]:
         schema = schema_of(self._columns)
         try:
-            fitting = rows.rename_columns(schema.names).cast(schema)
+            held = fitting(rows.rename_columns(schema.names), schema)
         except (pa.ArrowException, ValueError) as error:
             raise WrongParameters(f"the rows do not fit the table: {error}") from error
-        for batch in fitting.to_batches(max_chunksize=8192):
+        for batch in held.to_batches(max_chunksize=8192):
             texts = [
                 _escaped(encode_text(column, each.type, zone_named("UTC")).to_pylist())
                 for column, each in zip(batch.columns, self._columns, strict=True)

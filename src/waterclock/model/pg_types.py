@@ -16,7 +16,6 @@ from typing import ClassVar, assert_never
 
 from waterclock.errors import WaterclockError
 from waterclock.model.schema import (
-    MAX_DECIMAL_PRECISION,
     Array,
     Bool,
     Bytes,
@@ -27,6 +26,7 @@ from waterclock.model.schema import (
     Int,
     Interval,
     Json,
+    Numeric,
     Struct,
     Text,
     TimeOfDay,
@@ -35,8 +35,6 @@ from waterclock.model.schema import (
 )
 
 NO_MODIFIER = -1
-UNCONSTRAINED_SCALE = 18
-"""Digits after the point of a `numeric` that was declared without a scale."""
 
 
 class UnknownType(WaterclockError):
@@ -77,7 +75,7 @@ def _always(column_type: ColumnType) -> Callable[[int], ColumnType]:
 
 def _numeric(modifier: int) -> ColumnType:
     if modifier == NO_MODIFIER:
-        return Decimal(MAX_DECIMAL_PRECISION, UNCONSTRAINED_SCALE)
+        return Numeric()
     packed = modifier - 4
     return Decimal(packed >> 16, packed & 0xFFFF)
 
@@ -173,6 +171,16 @@ def numeric(precision: int, scale: int) -> PgType:
     return PgType(NUMERIC.oid, (precision << 16 | scale) + 4)
 
 
+def with_fixed_scale(declared: PgType) -> PgType:
+    """What a type was before each `numeric` had a scale of its own, if it is such a one.
+
+    All values then had 18 digits behind the point. What was stored like that stays so.
+    """
+    if declared in (NUMERIC, array_of(NUMERIC)):
+        return PgType(declared.oid, numeric(38, 18).modifier)
+    return declared
+
+
 def column_type(declared: PgType) -> ColumnType:
     """What values of the type are held as."""
     element = element_of(declared.oid)
@@ -196,6 +204,8 @@ def pg_type_of(held: ColumnType) -> PgType:
             return _HELD_FLOAT[bits]
         case Decimal(precision, scale):
             return numeric(precision, scale)
+        case Numeric():
+            return NUMERIC
         case Text():
             return TEXT
         case Bytes():

@@ -71,6 +71,11 @@ class Decimal:
 
 
 @dataclass(frozen=True, slots=True)
+class Numeric:
+    """An exact number, each value of which has its own count of digits after the point."""
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """A string of any length."""
 
@@ -143,6 +148,7 @@ ColumnType: TypeAlias = (
     | Int
     | Float
     | Decimal
+    | Numeric
     | Text
     | Bytes
     | Date

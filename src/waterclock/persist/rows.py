@@ -2,8 +2,9 @@
 
 This is the one physical form of data in the system, in memory, inline in the log and in Parquet,
 and any tool that reads Parquet reads it. Each SQL type has exactly one Arrow type here, chosen so
-that Parquet and Spark both carry it without loss; an interval has no such type and is a struct of
-PostgreSQL's own three fields.
+that Parquet and Spark both carry it without loss. Two have no such type and are structs: an
+interval, of PostgreSQL's own three fields; and a number with a scale of its own, of its value and
+how many digits it shows behind the point (`persist.numerics`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from waterclock.model.schema import (
     Int,
     Interval,
     Json,
+    Numeric,
     Schema,
     Struct,
     Text,
@@ -38,6 +40,9 @@ DIFF = "mz_diff"
 
 _INTS = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 _FLOATS = {32: pa.float32(), 64: pa.float64()}
+NUMERIC_VALUE = pa.struct([("w", pa.decimal128(38, 0)), ("f", pa.decimal128(36, 36))])
+"""A number as its whole part and its fraction, both with its sign: structs compare as numbers."""
+NUMERIC = pa.struct([("v", NUMERIC_VALUE), ("s", pa.int16())])
 _INTERVAL = pa.struct([("months", pa.int32()), ("days", pa.int32()), ("micros", pa.int64())])
 
 
@@ -58,6 +63,8 @@ def arrow_type(column_type: ColumnType) -> pa.DataType:
             return _FLOATS[bits]
         case Decimal(precision, scale):
             return pa.decimal128(precision, scale)
+        case Numeric():
+            return NUMERIC
         case Text() | Json():
             return pa.string()
         case Bytes():

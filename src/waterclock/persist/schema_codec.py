@@ -21,6 +21,7 @@ from waterclock.model.schema import (
     Int,
     Interval,
     Json,
+    Numeric,
     Schema,
     Struct,
     Text,
@@ -32,6 +33,7 @@ from waterclock.persist.errors import Damaged
 
 _PLAIN: dict[str, ColumnType] = {
     "bool": Bool(),
+    "numeric": Numeric(),
     "text": Text(),
     "bytes": Bytes(),
     "date": Date(),
@@ -68,7 +70,15 @@ def _encode_type(column_type: ColumnType) -> list[Any]:
         case Struct(fields):
             return ["struct", [[f.name, _encode_type(f.type), f.nullable] for f in fields]]
         case (
-            Bool() | Text() | Bytes() | Date() | TimeOfDay() | Interval() | Uuid() | Json()
+            Bool()
+            | Numeric()
+            | Text()
+            | Bytes()
+            | Date()
+            | TimeOfDay()
+            | Interval()
+            | Uuid()
+            | Json()
         ) as plain:
             return [_PLAIN_NAMES[plain]]
         case _:

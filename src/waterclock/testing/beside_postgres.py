@@ -179,7 +179,7 @@ def _rows_differ(bound: BoundQuery, ours: list[Row], theirs: list[Row]) -> str |
         ours, theirs = (sorted(rows, key=_sort_key) for rows in (ours, theirs))
     for row, right in zip(ours, theirs, strict=True):
         for place, (one, other) in enumerate(zip(row, right, strict=True)):
-            if not _is_same(one, other, bound.columns[place].type):
+            if one != other:
                 name = bound.columns[place].name
                 return f"{name} ({place + 1}): {one!r}, not {other!r}, in {right}\n  {bound.sql}"
     return None
@@ -197,13 +197,3 @@ def _normal(value: str | None) -> str:
         return f"{round(Decimal(value), 12).normalize():f}"
     except ArithmeticError:
         return value
-
-
-def _is_same(one: str | None, other: str | None, declared: PgType) -> bool:
-    if one == other:
-        return True
-    if one is None or other is None or declared.oid != 1700:
-        return False
-    ours, theirs = Decimal(one), Decimal(other)
-    # A quotient has 16 digits behind the point, or 16 that count.
-    return abs(ours - theirs) <= max(Decimal(1).scaleb(-16), abs(theirs).scaleb(-15))

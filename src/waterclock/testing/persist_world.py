@@ -33,6 +33,7 @@ from waterclock.model.schema import (
     Int,
     Interval,
     Json,
+    Numeric,
     Schema,
     Struct,
     Text,
@@ -45,6 +46,7 @@ from waterclock.persist.blob.api import Blob
 from waterclock.persist.blob.memory import MemoryBlob
 from waterclock.persist.consensus.api import Consensus
 from waterclock.persist.consensus.memory import MemoryConsensus
+from waterclock.persist.numerics import parts_of
 from waterclock.persist.parts import EVERYTHING, Selection, write_batch
 from waterclock.persist.reading import changes, snapshot
 from waterclock.persist.records import (
@@ -199,6 +201,7 @@ SAMPLES: dict[str, tuple[ColumnType, list[Any]]] = {
     "money": (Decimal(9, 2), [Exact("0.00"), Exact("-1234567.89"), Exact("9999999.99")]),
     "huge": (Decimal(38, 0), [Exact(10**38 - 1), Exact(1 - 10**38), Exact(0)]),
     "fine": (Decimal(38, 38), [Exact("0." + "9" * 38), Exact("-0." + "9" * 38)]),
+    "own": (Numeric(), [parts_of(Exact(n)) for n in ("1.0", "1.00", "-0.5", "9" * 38, "0e-36")]),
     "label": (Text(), ["", "a", "ab", "exactly8", "nine byte", "naïve ☃ 水时计", "\0", "x" * 100]),
     "raw": (Bytes(), [b"", b"\0", b"\0\0", b"\xff" * 17]),
     "day": (Date(), [date.min, date(1970, 1, 1), date.max]),

@@ -51,6 +51,7 @@ from waterclock.storage.sources.errors import TransientFault
 from waterclock.storage.sources.ingestion import Ingestion, Outcome
 from waterclock.storage.sources.ledger import Ledger
 from waterclock.testing.persist_world import open_store
+from waterclock.testing.storage_world import plain_values
 
 ROWS = Schema((Column("message", Text(), nullable=False),))
 OUTPUT = "messages"
@@ -258,7 +259,7 @@ class SourceWorld:
         for message in subscription:
             match message:
                 case Updates(batch):
-                    *columns, times, diffs = (column.to_pylist() for column in batch.columns)
+                    *columns, times, diffs = (plain_values(column) for column in batch.columns)
                     for row, time, diff in zip(
                         zip(*columns, strict=True), times, diffs, strict=True
                     ):

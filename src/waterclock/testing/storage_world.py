@@ -28,9 +28,10 @@ from waterclock.persist.consensus.api import Consensus
 from waterclock.persist.consensus.memory import MemoryConsensus
 from waterclock.persist.consensus.sqlite import SqliteConsensus
 from waterclock.persist.log import recover
+from waterclock.persist.numerics import numbers_of
 from waterclock.persist.records import Checkpoint, ShardRecord
 from waterclock.persist.retry import Retry
-from waterclock.persist.rows import updates
+from waterclock.persist.rows import NUMERIC, updates
 from waterclock.storage.api import (
     Description,
     Message,
@@ -208,11 +209,16 @@ def triples_of(messages: Iterable[Message]) -> Counter[tuple[Row, int]]:
     found: Counter[tuple[Row, int]] = Counter()
     for message in messages:
         if isinstance(message, Updates):
-            *columns, times, diffs = (column.to_pylist() for column in message.batch.columns)
+            *columns, times, diffs = (plain_values(column) for column in message.batch.columns)
             rows = list(zip(*columns, strict=True)) if columns else [()] * len(times)
             for row, time, diff in zip(rows, times, diffs, strict=True):
                 found[row, time] += diff
     return Counter({place: diff for place, diff in found.items() if diff})
+
+
+def plain_values(column: pa.Array) -> list[Any]:
+    """The values as Python has them, numbers with scales of their own as decimals."""
+    return numbers_of(column) if column.type == NUMERIC else list(column.to_pylist())
 
 
 def uppers_of(messages: Iterable[Message]) -> list[Frontier[int]]:

@@ -16,12 +16,21 @@ from waterclock.catalog.durable import PREFIX, Creation, DurableCatalog
 from waterclock.catalog.errors import CatalogChanged, DuplicateRelation
 from waterclock.catalog.grants import change_owner, grant
 from waterclock.catalog.names import Name
-from waterclock.catalog.objects import Column, IndexKey, Privilege, Role, Secret, View
+from waterclock.catalog.objects import (
+    Column,
+    IndexKey,
+    Oid,
+    Privilege,
+    Role,
+    Secret,
+    Table,
+    View,
+)
 from waterclock.catalog.sources import SourceDefinition, create_source
 from waterclock.model.ids import GlobalId
-from waterclock.model.pg_types import INT4, INT8, MZ_TIMESTAMP
+from waterclock.model.pg_types import INT4, INT8, MZ_TIMESTAMP, NUMERIC, array_of, numeric
+from waterclock.model.schema import Array, Decimal, Int, Schema
 from waterclock.model.schema import Column as StoredColumn
-from waterclock.model.schema import Int, Schema
 from waterclock.persist.errors import Damaged, FormatTooNew, Unavailable
 from waterclock.persist.maintenance import checkpoint
 from waterclock.persist.notes import Notes
@@ -485,3 +494,23 @@ def test_records_without_a_later_field_are_read_with_its_default() -> None:
     old = {"type": "role", "oid": 10, "name": "r"}
     note = bytes([codec.FORMAT]) + msgspec.msgpack.encode(old)
     assert codec.decode_object(note) == Role(oid=SYSTEM_ROLE, name="r")
+
+
+def test_numbers_of_an_older_format_keep_the_scale_they_were_held_with() -> None:
+    columns = (Column("n", NUMERIC), Column("l", array_of(NUMERIC)), Column("m", numeric(8, 2)))
+    table = Table(
+        oid=Oid(20001),
+        name="t",
+        owner=SYSTEM_ROLE,
+        id=GlobalId.parse("u1"),
+        namespace=Oid(20000),
+        columns=columns,
+        row_type=Oid(20002),
+        row_array_type=Oid(20003),
+    )
+    note = codec.encode(table)
+    assert codec.decode_object(note) == table
+    older = codec.decode_object(b"\x01" + note[1:])
+    assert isinstance(older, Table)
+    held = [column.type for column in older.schema.columns]
+    assert held == [Decimal(38, 18), Array(Decimal(38, 18)), Decimal(8, 2)]

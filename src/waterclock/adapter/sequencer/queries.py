@@ -40,6 +40,7 @@ from waterclock.catalog.system.session import Cancellation as CatalogCancellatio
 from waterclock.errors import WaterclockError
 from waterclock.model.pg_types import TEXT, PgType
 from waterclock.oracle.selection import AsOf, Isolation
+from waterclock.persist.numerics import python_value
 from waterclock.sql import ast
 from waterclock.sql.ast.common import ExpressionText, QueryText
 from waterclock.sql.binding import bind_values, filled
@@ -298,7 +299,7 @@ async def answered(session: SqlSession, text: str, parameters: Parameters = ()) 
     if known is not None:
         return known
     cancellation = CatalogCancellation()
-    values = [each.as_py() for each in parameters]
+    values = [python_value(each) for each in parameters]
     try:
         return await asyncio.to_thread(answerer.execute, text, values, facts, (), cancellation)
     except asyncio.CancelledError:
@@ -334,7 +335,7 @@ async def as_of_time(session: SqlSession, as_of: ast.queries.AsOf | None) -> AsO
 async def time_of(session: SqlSession, written: ExpressionText, what: str) -> int:
     """The time that a constant expression stands for; `what` says where it was written."""
     found = await answered(session, f"SELECT ({written.text})")
-    value = found.rows.column(0)[0].as_py() if found.rows.num_rows == 1 else None
+    value = python_value(found.rows.column(0)[0]) if found.rows.num_rows == 1 else None
     return _millis(value, f"{what} {written.text}")
 
 

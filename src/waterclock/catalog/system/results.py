@@ -22,7 +22,8 @@ from waterclock.catalog.system.types import (
     VECTORS,
     Types,
 )
-from waterclock.model.pg_types import PgType, UnknownType, column_type
+from waterclock.model.pg_types import NO_MODIFIER, PgType, UnknownType, column_type
+from waterclock.persist.numerics import numeric_array
 from waterclock.persist.rows import arrow_type
 
 NameOf = Callable[[int, int], str]
@@ -56,16 +57,17 @@ def _array(values: Sequence[Any], declared: PgType, types: Types, name: NameOf) 
         lists = [None if value is None else [name(element, v) for v in value] for value in values]
         return pa.array(lists, pa.list_(pa.string()))
     if oid == NUMERIC:
-        return _numbers(values)
+        return _numbers(values, declared)
     converted = [_converted(value, oid) for value in values]
     return pa.array(converted, _arrow_type(declared, types))
 
 
-def _numbers(values: Sequence[Any]) -> pa.Array:
-    """Numbers with as many digits after the point as the longest has."""
+def _numbers(values: Sequence[Any], declared: PgType) -> pa.Array:
+    """Numbers with the digits of their type, or each with its own."""
     exact = [None if value is None else Decimal(str(value)) for value in values]
-    scales = [-int(value.as_tuple().exponent) for value in exact if value is not None]
-    return pa.array(exact, pa.decimal128(38, max([0, *scales])))
+    if declared.modifier == NO_MODIFIER:
+        return numeric_array(exact)
+    return pa.array(exact, arrow_type(column_type(declared)))
 
 
 def _converted(value: Any, oid: int) -> Any:

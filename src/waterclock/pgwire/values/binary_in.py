@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from decimal import Decimal
+from decimal import ROUND_DOWN, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,11 @@ import pyarrow as pa
 
 from waterclock.model.pg_types import (
     NO_MODIFIER,
-    UNCONSTRAINED_SCALE,
     PgType,
     column_type,
     element_of,
     type_info,
 )
-from waterclock.model.schema import MAX_DECIMAL_PRECISION
 from waterclock.persist.rows import arrow_type
 from waterclock.pgwire.values.building import build, build_lists
 from waterclock.pgwire.values.calendar import (
@@ -42,7 +40,7 @@ from waterclock.pgwire.values.errors import (
 from waterclock.pgwire.values.jsons import check_json, normal_json
 from waterclock.pgwire.values.scalars_in import (
     bounded_text_parser,
-    fit_numeric,
+    fitted,
     unsupported_numeric,
 )
 
@@ -55,6 +53,7 @@ _FIXED = {
     "float4": ">f4",
     "float8": ">f8",
 }
+_WIDE = Context(prec=30_000, Emax=999_999, Emin=-999_999)
 _SPECIAL_NUMERICS = {0xC000: "NaN", 0xD000: "Infinity", 0xF000: "-Infinity"}
 
 
@@ -185,18 +184,16 @@ def _numeric(data: bytes, modifier: int) -> Decimal:
     groups = struct.unpack_from(f">{count}h", data, 8)
     if any(not 0 <= group < 10_000 for group in groups):
         raise InvalidBinary('invalid digit in external "numeric" value')
-    return _fitted(groups, weight, bool(sign), modifier)
+    return fitted(_cut(groups, weight, bool(sign), shown), modifier)
 
 
-def _fitted(groups: tuple[int, ...], weight: int, negative: bool, modifier: int) -> Decimal:
-    precision, scale = MAX_DECIMAL_PRECISION, UNCONSTRAINED_SCALE
-    if modifier != NO_MODIFIER:
-        precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0xFFFF
+def _cut(groups: tuple[int, ...], weight: int, negative: bool, shown: int) -> Decimal:
+    """The number with just the digits behind the point that it shows."""
     if weight > 1_000 or len(groups) > 400:
         raise OutOfRange("numeric field overflow")
     digits = tuple(int(digit) for group in groups for digit in f"{group:04}")
     number = Decimal((int(negative), digits or (0,), 4 * (weight + 1 - len(groups))))
-    return fit_numeric(number, precision, scale)
+    return number.quantize(Decimal(1).scaleb(-shown), rounding=ROUND_DOWN, context=_WIDE)
 
 
 def _decode_arrays(values: Sequence[bytes | None], element: PgType) -> pa.Array:

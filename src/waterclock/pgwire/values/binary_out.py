@@ -49,7 +49,7 @@ def encode_binary(column: pa.Array, declared: PgType) -> pa.Array:
         case "float4" | "float8":
             return of_rows(integers(column, column.type).astype(_FLOATS[name]), valid)
         case "numeric":
-            return numeric_binary(column, declared.modifier)
+            return numeric_binary(column)
         case "uint8":
             return of_rows(integers(column.cast(pa.uint64()), pa.uint64()).astype(">u8"), valid)
         case "bytea":

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from waterclock.model.pg_types import PgType, column_type
-from waterclock.model.schema import Array, Date, Float, Interval, TimeOfDay, Timestamp
+from waterclock.model.schema import Array, Date, Float, Interval, Numeric, TimeOfDay, Timestamp
+from waterclock.persist.numerics import numeric_array
 from waterclock.persist.rows import arrow_type
 
 
@@ -24,6 +25,8 @@ def build(values: Sequence[Any], declared: PgType) -> pa.Array:
             return pa.array(values, pa.int64()).view(target)
         case Interval():
             return _intervals(values, target)
+        case Numeric():
+            return numeric_array(values)
         case Float():
             return pa.array(values, pa.string()).cast(target)
         case Array():

@@ -8,15 +8,16 @@ first. Both agree to the byte.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from waterclock.adapter.api import Format
-from waterclock.model.pg_types import NO_MODIFIER, PgType, column_type
-from waterclock.persist.rows import arrow_type
+from waterclock.model.pg_types import PgType, column_type
+from waterclock.persist.numerics import number_of
+from waterclock.persist.rows import NUMERIC, arrow_type
 from waterclock.pgwire.values.calendar import (
     EPOCH_DAYS,
     EPOCH_MICROS,
@@ -60,7 +61,7 @@ def few_encoder(held: pa.DataType, declared: PgType, form: Format, zone: Zone) -
         yes, no = (b"\x01", b"\x00") if form else (b"t", b"f")
         return _of_values(lambda value: yes if value else no)
     if oid == _NUMERIC and held == arrow_type(column_type(declared)):
-        return _of_values(_numeric(declared.modifier, held.scale, form))
+        return _of_values(_numeric(_scaled if held == NUMERIC else _fixed, form))
     if held == pa.float64() and oid == _FLOAT8:
         return lambda column: _floats(column.to_pylist(), form)
     if held == pa.date32() and oid == _DATE:
@@ -92,15 +93,17 @@ def _number(value: int) -> bytes:
     return b"%d" % value
 
 
-def _numeric(modifier: int, scale: int, form: Format) -> Callable[[Decimal], bytes]:
-    """Encodes decimals: with all digits of a declared scale, else without zeros at the end."""
-    is_trimmed = modifier == NO_MODIFIER and scale > 0
-
-    def text(value: Decimal) -> str:
-        digits = format(value, "f")
-        return digits.rstrip("0").rstrip(".") if is_trimmed else digits
-
+def _numeric(text: Callable[[Any], str], form: Format) -> Callable[[Any], bytes]:
+    """Encodes exact numbers, with all digits of their scale."""
     return lambda value: numeric_bytes(text(value)) if form else text(value).encode()
+
+
+def _fixed(value: Decimal) -> str:
+    return format(value, "f")
+
+
+def _scaled(value: Mapping[str, Any]) -> str:
+    return format(number_of(value), "f")
 
 
 def _floats(values: list[float | None], form: Format) -> list[bytes | None] | None:

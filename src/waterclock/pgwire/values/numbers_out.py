@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from waterclock.model.pg_types import NO_MODIFIER
+from waterclock.persist.numerics import MOST_SCALE
+from waterclock.persist.rows import NUMERIC
 from waterclock.pgwire.values.columns import integers
 
 _SPECIAL = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
@@ -94,15 +95,38 @@ def _fixed(digits: str, exponent: int) -> str:
     return f"{digits[: exponent + 1]}.{digits[exponent + 1 :]}"
 
 
-def numeric_text(column: pa.Array, modifier: int) -> pa.Array:
-    """Decimals as text: with all digits of a declared scale, else without zeros at the end."""
+def numeric_text(column: pa.Array) -> pa.Array:
+    """Exact numbers as text: with all digits of their scale, which may be that of each alone."""
+    if column.type == NUMERIC:
+        return _scaled_text(column)
     texts = column.cast(pa.string())
     scale = column.type.scale
     odd = pc.match_substring(texts, "E").fill_null(False).to_numpy(zero_copy_only=False)
-    texts = _replace(texts, odd, lambda text: _without_exponent(text, scale))
-    if modifier == NO_MODIFIER and scale:
-        texts = pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
+    return _replace(texts, odd, lambda text: _without_exponent(text, scale))
+
+
+def _scaled_text(column: pa.Array) -> pa.Array:
+    """The digits of the whole part, and so many of those of the fraction as each value shows."""
+    values, scales = column.flatten()
+    whole, fraction = (pa.concat_arrays([each]) for each in values.flatten())
+    zero, nothing = pa.scalar(0, whole.type), pa.scalar(0, fraction.type)
+    below = pc.or_(pc.less(whole, zero), pc.less(fraction, nothing))
+    sign = pc.if_else(below, "-", "")
+    whole_digits = pc.abs(whole).cast(pa.string())
+    digits = pc.utf8_lpad(_unscaled(pc.abs(fraction)).cast(pa.string()), MOST_SCALE, "0")
+    texts = pc.binary_join_element_wise(sign, whole_digits, "")
+    for scale in pc.unique(scales.drop_null()).to_pylist():
+        if scale:
+            behind = pc.utf8_slice_codeunits(digits, 0, scale)
+            longer = pc.binary_join_element_wise(texts, behind, ".")
+            texts = pc.if_else(pc.equal(scales, scale), longer, texts)
     return texts
+
+
+def _unscaled(fraction: pa.Array) -> pa.Array:
+    """Fractions as the whole numbers that their digits are."""
+    whole = pa.decimal128(MOST_SCALE, 0)
+    return pa.Array.from_buffers(whole, len(fraction), fraction.buffers(), offset=fraction.offset)
 
 
 def _without_exponent(text: str, scale: int) -> str:
@@ -114,11 +138,10 @@ def _without_exponent(text: str, scale: int) -> str:
     return f"{sign}{unscaled[:-scale]}.{unscaled[-scale:]}"
 
 
-def numeric_binary(column: pa.Array, modifier: int) -> pa.Array:
-    """Decimals as groups of four decimal digits, with how many digits are shown."""
+def numeric_binary(column: pa.Array) -> pa.Array:
+    """Exact numbers as groups of four decimal digits, with how many digits are shown."""
     encoded: list[bytes | None] = [
-        None if text is None else numeric_bytes(text)
-        for text in numeric_text(column, modifier).to_pylist()
+        None if text is None else numeric_bytes(text) for text in numeric_text(column).to_pylist()
     ]
     return pa.array(encoded, pa.binary())
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
 
-from waterclock.model.pg_types import NO_MODIFIER, UNCONSTRAINED_SCALE
-from waterclock.model.schema import MAX_DECIMAL_PRECISION
+from waterclock.model.pg_types import NO_MODIFIER
+from waterclock.persist.numerics import MOST_SCALE, MOST_WHOLE
 from waterclock.pgwire.values.errors import (
     InvalidParameter,
     InvalidText,
@@ -78,26 +78,34 @@ def float_parser(name: str, greatest: float, least: float) -> Callable[[str], st
     return parse
 
 
-def precision_and_scale(modifier: int) -> tuple[int, int]:
-    """How many digits a `numeric` of that modifier has, and how many of them after the point."""
-    if modifier == NO_MODIFIER:
-        return MAX_DECIMAL_PRECISION, UNCONSTRAINED_SCALE
-    return (modifier - 4) >> 16, (modifier - 4) & 0xFFFF
-
-
 def numeric_parser(modifier: int) -> Callable[[str], Decimal]:
     """The input function of `numeric` with that modifier."""
-    precision, scale = precision_and_scale(modifier)
 
     def parse(text: str) -> Decimal:
         number = text.strip(_SPACE)
         if _NUMBER.fullmatch(number):
-            return fit_numeric(Decimal(number), precision, scale)
+            return fitted(Decimal(number), modifier)
         if _NOT_FINITE.fullmatch(number):
             raise unsupported_numeric(number)
         raise invalid_syntax("numeric", text)
 
     return parse
+
+
+def fitted(number: Decimal, modifier: int) -> Decimal:
+    """The number as a `numeric` of that modifier has it; without one, as it is; `OutOfRange`."""
+    if modifier != NO_MODIFIER:
+        return fit_numeric(number, (modifier - 4) >> 16, (modifier - 4) & 0xFFFF)
+    exponent = number.as_tuple().exponent
+    assert isinstance(exponent, int), "a number that was read is finite"
+    if -exponent > MOST_SCALE or (number and number.adjusted() >= MOST_WHOLE):
+        raise OutOfRange(
+            "value out of range for type numeric",
+            detail=f"A numeric holds {MOST_WHOLE} digits before the point and {MOST_SCALE} behind"
+            " it.",
+            hint="Round the number to fewer digits.",
+        )
+    return number if exponent <= 0 else number.quantize(Decimal(1), context=_EXACT)
 
 
 def fit_numeric(number: Decimal, precision: int, scale: int) -> Decimal:

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from waterclock.model.pg_types import NO_MODIFIER, PgType, column_type, element_of, type_info
-from waterclock.persist.rows import arrow_type
+from waterclock.persist.numerics import MOST_SCALE, MOST_WHOLE, from_texts
+from waterclock.persist.rows import NUMERIC, arrow_type
 from waterclock.pgwire.values.arrays_in import split_array
 from waterclock.pgwire.values.building import build, build_lists
 from waterclock.pgwire.values.datetimes_in import (
@@ -38,7 +39,6 @@ from waterclock.pgwire.values.scalars_in import (
     parse_char,
     parse_name,
     parse_uuid,
-    precision_and_scale,
 )
 from waterclock.pgwire.values.zones import Zone
 
@@ -153,6 +153,8 @@ def _decode_plain(texts: pa.Array, name: str, declared: PgType) -> pa.Array | No
     target = arrow_type(column_type(declared))
     try:
         match name:
+            case "numeric" if target == NUMERIC:
+                return from_texts(texts)
             case "bool":
                 return pc.starts_with(texts, "t")
             case "timestamptz":
@@ -165,7 +167,9 @@ def _decode_plain(texts: pa.Array, name: str, declared: PgType) -> pa.Array | No
 
 def _plain_numeric(modifier: int) -> str | None:
     """What numbers look like that fit without being rounded; None if hardly any does."""
-    precision, scale = precision_and_scale(modifier)
+    if modifier == NO_MODIFIER:
+        return f"^-?[0-9]{{1,{MOST_WHOLE}}}(?:\\.[0-9]{{1,{MOST_SCALE}}})?$"
+    precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0xFFFF
     if precision <= scale:
         return None
     fraction = f"(?:\\.[0-9]{{1,{scale}}})?" if scale else ""

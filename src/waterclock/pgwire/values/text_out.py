@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from waterclock.model.pg_types import PgType, column_type, element_of, type_info
-from waterclock.persist.rows import arrow_type
+from waterclock.persist.numerics import numeric_array
+from waterclock.persist.rows import NUMERIC, arrow_type
 from waterclock.pgwire.values.calendar import (
     DAY_MICROS,
     INT64_MAX,
@@ -59,7 +60,7 @@ def encode_text(column: pa.Array, declared: PgType, zone: Zone) -> pa.Array:
         case "float4" | "float8":
             return float_text(column)
         case "numeric":
-            return numeric_text(column, declared.modifier)
+            return numeric_text(column)
         case "bytea":
             return _bytea_text(column)
         case "uuid":
@@ -85,7 +86,11 @@ _VECTORS = (22, 30)
 def held(column: pa.Array, declared: PgType) -> pa.Array:
     """The column in the Arrow type that its declared type is held in."""
     expected = arrow_type(column_type(declared))
-    return column if column.type == expected else column.cast(expected)
+    if column.type == expected:
+        return column
+    if expected == NUMERIC:
+        return numeric_array(column.to_pylist())
+    return column.cast(expected)
 
 
 def _bytea_text(column: pa.Array) -> pa.Array:

@@ -27,7 +27,13 @@ from waterclock.sql.binding.scope import Relation, Scope
 from waterclock.sql.binding.statement import Parameters, Statement
 from waterclock.sql.binding.typed import Column, Known, Typed
 from waterclock.sql.dialect.facts import SessionFacts
-from waterclock.sql.dialect.types import UNKNOWN, is_array, name_of, spark_type
+from waterclock.sql.dialect.types import (
+    UNKNOWN,
+    is_array,
+    is_unconstrained,
+    name_of,
+    spark_type,
+)
 from waterclock.sql.errors import FeatureNotSupported, SqlFault, SyntaxFault
 from waterclock.sql.query import parse_expression, parse_query
 
@@ -142,7 +148,8 @@ def _scalar(value: Typed) -> pa.Scalar | None:
 
 def _held(value: Typed) -> Typed:
     """The value as Arrow is to hold it: any part of it may be null, even if none can be."""
-    if is_array(value.type) or name_of(value.type) == "interval":
+    is_struct = name_of(value.type) == "interval" or is_unconstrained(value.type)
+    if is_array(value.type) or is_struct:
         return replace(value, sql=f"CAST({value.sql} AS {spark_type(value.type)})")
     return value
 

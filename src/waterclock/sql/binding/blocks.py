@@ -14,7 +14,7 @@ from waterclock.sql.binding.api import BoundColumn, SimpleQuery
 from waterclock.sql.binding.ordering import directed, order_sql
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Typed
-from waterclock.sql.dialect.types import name_of
+from waterclock.sql.dialect.types import is_unconstrained, name_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,9 @@ class Block:
         return [
             directed(f"o.c{n + 1}", False, True)
             for n, output in enumerate(self.outputs)
-            if n not in sorted_by or name_of(output.value.type) in ("interval", "bpchar")
+            if n not in sorted_by
+            or name_of(output.value.type) in ("interval", "bpchar")
+            or is_unconstrained(output.value.type)
         ]
 
     def _first_of_each(self, source: str, order: list[str]) -> tuple[str, str]:

@@ -316,7 +316,7 @@ class Calling:
     ) -> Typed:
         converted, use = self._expressions.operators.use(candidate, values, node.at)
         if node.is_distinct:
-            use = _distinguished(candidate.function, converted, use)
+            use = replace(_distinguished(candidate.function, converted, use), is_distinct=True)
         parts = [*converted, *([condition] if condition is not None else [])]
         behind = "" if condition is None else f" FILTER (WHERE {condition.sql})"
         role = Role.AGGREGATE

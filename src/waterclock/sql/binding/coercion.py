@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 
 from waterclock.model.pg_types import (
     NO_MODIFIER,
@@ -19,13 +20,18 @@ from waterclock.sql.binding.errors import CannotCoerce, DatatypeMismatch
 from waterclock.sql.binding.folding import folded
 from waterclock.sql.binding.statement import Statement
 from waterclock.sql.binding.typed import Known, Role, Typed, operand
+from waterclock.sql.dialect import scaled
 from waterclock.sql.dialect.casts import FLOATS, INTEGERS, NoConversion, cast_sql
 from waterclock.sql.dialect.types import (
     ANY,
     category,
     common_numeric,
+    element_type,
+    is_array,
     is_preferred,
+    is_unconstrained,
     name_of,
+    padded_numeric,
     shown,
     spark_type,
 )
@@ -112,10 +118,11 @@ class Coercion:
 
     # Common types
 
-    def common_type(self, values: Sequence[Typed], what: str) -> PgType:
+    def common_type(self, values: Sequence[Typed], what: str, *, is_shown: bool = True) -> PgType:
         """The type that UNION, CASE, VALUES and the like give to all of these.
 
-        Raises `DatatypeMismatch` if there is none; `what` names the construct.
+        Raises `DatatypeMismatch` if there is none; `what` names the construct. Values that are only
+        compared, not shown, need not keep their own digits.
         """
         known = [value for value in values if not value.is_unknown]
         if not known:
@@ -125,7 +132,8 @@ class Coercion:
             return first.type
         chosen = self._chosen(known, what)
         if name_of(chosen) == "numeric":
-            return common_numeric([each.type for each in known if _is_exact(each.type)])
+            find = common_numeric if is_shown else padded_numeric
+            return find([each.type for each in known if _is_exact(each.type)])
         same = [each.type for each in known if each.type.oid == chosen.oid]
         is_same = len(same) == len(known) and len({each.modifier for each in same}) == 1
         return same[0] if is_same else PgType(chosen.oid)
@@ -162,16 +170,19 @@ class Coercion:
         found = self._of_unknown(value, target) if value.is_unknown else value
         if found.type == target:
             return found
-        if found.type.oid == target.oid and name_of(target) != "numeric":
+        if found.type.oid == target.oid and name_of(target) not in ("numeric", "_numeric"):
             return replace(found, type=target)
         return self._digits(self._converted(found, target, Context.IMPLICIT, value.at), target)
 
     def _digits(self, value: Typed, target: PgType) -> Typed:
-        """A numeric with the digits wanted, also where they are those of an unknown scale."""
-        if name_of(target) != "numeric" or value.type == target:
+        """A numeric with the digits wanted, or with a scale of its own."""
+        if name_of(target) not in ("numeric", "_numeric") or value.type == target:
             return value
-        sql = f"CAST({value.sql} AS {spark_type(target)})"
-        return Typed(sql, target, value.at, (value,), nullable=value.nullable, known=value.known)
+        number = value.value
+        if isinstance(number, Decimal) and is_unconstrained(target):
+            return constants.scaled(number, value.at)
+        sql = operand(_with_digits(value.sql, value.type, target))
+        return Typed(sql, target, value.at, (value,), nullable=value.nullable)
 
     def assigned(self, value: Typed, target: PgType, name: str | None) -> Typed:
         """The expression as a value for a column of a table."""
@@ -191,6 +202,17 @@ class Coercion:
             )
         converted = self._converted(value, target, Context.ASSIGNMENT, value.at)
         return self._digits(converted, target)
+
+
+def _with_digits(value: str, source: PgType, target: PgType) -> str:
+    if is_array(target):
+        inner = _with_digits("e", element_type(source), element_type(target))
+        return f"TRANSFORM({value}, e -> {inner})"
+    if is_unconstrained(target):
+        return scaled.into(value, source)
+    if is_unconstrained(source):
+        return scaled.to_exact(value, target)
+    return f"CAST({value} AS {spark_type(target)})"
 
 
 def _cut(value: Typed, target: PgType, context: Context) -> Typed:

@@ -7,6 +7,7 @@ that was given, and then by the value itself, so that the result is a function o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from waterclock.sql.binding.context import Place
@@ -14,6 +15,7 @@ from waterclock.sql.binding.errors import InvalidColumnReference
 from waterclock.sql.binding.ordering import check_groupable, check_sortable, grouped_sql
 from waterclock.sql.binding.overloads import Candidate
 from waterclock.sql.binding.predicates import key_sql
+from waterclock.sql.binding.representatives import is_scaled
 from waterclock.sql.binding.typed import Role, Typed, operand
 from waterclock.sql.dialect import jsons as js
 from waterclock.sql.dialect.faults import raised
@@ -58,6 +60,8 @@ class Collecting:
             )
         condition_sql = self._condition(name, value, condition)
         gathered = self._gathered(converted, keys, node, condition_sql)
+        if node.is_distinct and is_scaled(value.type):
+            gathered = _without_twins(gathered, value)
         items = self._made(name, gathered, converted, node, of_rows=of_rows)
         count = f"COUNT(CASE WHEN {condition_sql} THEN 1 END)" if condition_sql else "COUNT(1)"
         sql = f"(CASE WHEN {count} > 0 THEN {items} END)"
@@ -133,7 +137,10 @@ class Collecting:
         if node.is_distinct:
             for value in values:
                 check_groupable(value)
-        shown = [grouped_sql(each) if node.is_distinct else each.sql for each in values]
+        shown = [
+            grouped_sql(each) if node.is_distinct and not is_scaled(each.type) else each.sql
+            for each in values
+        ]
         fields.append(f"'v', {shown[0]}")
         if node.name[-1].endswith("_object_agg"):
             fields.append(f"'w', {shown[1]}")
@@ -141,6 +148,13 @@ class Collecting:
         distinct = "DISTINCT " if node.is_distinct else ""
         behind = f" FILTER (WHERE {condition})" if condition else ""
         return f"ARRAY_SORT(COLLECT_LIST({distinct}{struct}){behind}, {_order(node)})"
+
+
+def _without_twins(gathered: str, value: Typed) -> str:
+    """Of values that are equal, which are side by side, the first."""
+    this, before = (key_sql(replace(value, sql=each)) for each in ("e.v", "GET(g.a, i - 1).v"))
+    kept = f"FILTER(g.a, (e, i) -> i = 0 OR NOT ({this} <=> {before}))"
+    return js.let({"a": gathered}, "g", kept)
 
 
 def _order(node: tree.Call) -> str:

@@ -13,15 +13,16 @@ from waterclock.errors import WaterclockError
 from waterclock.model.pg_types import (
     INT4,
     INT8,
+    NUMERIC,
     TIME,
     PgType,
     column_type,
-    element_of,
     format_type,
     numeric,
 )
-from waterclock.model.schema import Bool, Date, Float, Int, Text, Timestamp
+from waterclock.model.schema import Bool, Date, Float, Int, Numeric, Text, Timestamp
 from waterclock.model.schema import Decimal as DecimalType
+from waterclock.persist.numerics import number_of, parts_of
 from waterclock.persist.rows import arrow_type
 from waterclock.sql.binding.errors import Rejected, located
 from waterclock.sql.binding.typed import Known, Typed, operand
@@ -73,6 +74,15 @@ def too_long(at: int) -> FeatureNotSupported:
     return FeatureNotSupported.of(f"a number of more than {MOST_DIGITS} digits", at)
 
 
+def scaled(number: Decimal, at: int) -> Typed:
+    """A numeric as one of those that have scales of their own."""
+    try:
+        scalar = pa.scalar(parts_of(number), arrow_type(column_type(NUMERIC)))
+    except WaterclockError as error:
+        raise located(error, at) from None
+    return known(scalar, NUMERIC, at)
+
+
 def known(scalar: pa.Scalar, declared: PgType, at: int) -> Typed:
     """A constant of a type."""
     sql = operand(scalar_literal(scalar, declared))
@@ -105,17 +115,8 @@ def read(text: str, declared: PgType, facts: SessionFacts, at: int) -> Typed:
             scalar = read_plainly(text, declared)
     except WaterclockError as error:
         raise located(error, at) from None
-    if element_of(declared.oid) is None and isinstance(column_type(declared), DecimalType):
-        return _numeric(scalar, declared, text, at)
-    return known(scalar, declared, at)
-
-
-def _numeric(scalar: pa.Scalar, declared: PgType, text: str, at: int) -> Typed:
-    """Without a modifier a numeric constant has the digits that were written."""
-    if declared.modifier == -1 and declared.oid == 1700:
-        written = Decimal(text.strip())
-        if written == scalar.as_py():
-            return decimal(written, at)
+    if declared == NUMERIC:
+        return decimal(number_of(scalar.as_py()), at)
     return known(scalar, declared, at)
 
 
@@ -135,6 +136,8 @@ def read_plainly(text: str, declared: PgType) -> pa.Scalar:
                 return pa.scalar(float(word), held)
             case DecimalType(_, scale):
                 return pa.scalar(_EXACT.quantize(Decimal(word), Decimal(1).scaleb(-scale)), held)
+            case Numeric():
+                return pa.scalar(parts_of(Decimal(word)), held)
             case Date() if _ISO_DATE.fullmatch(word):
                 return pa.scalar(datetime.date.fromisoformat(word), held)
             case Timestamp(zoned) if _ISO_DATE.match(word):

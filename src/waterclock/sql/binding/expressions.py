@@ -24,14 +24,16 @@ from waterclock.sql.binding.errors import (
     UndefinedObject,
 )
 from waterclock.sql.binding.operators import Operators
-from waterclock.sql.binding.predicates import Predicates
+from waterclock.sql.binding.predicates import Predicates, key_sql
 from waterclock.sql.binding.statement import Statement
 from waterclock.sql.binding.typed import Role, Typed, operand
+from waterclock.sql.dialect.scaled import extreme_sql
 from waterclock.sql.dialect.types import (
     RECORD,
     category,
     element_type,
     is_array,
+    is_unconstrained,
     name_of,
     shown,
     spark_type,
@@ -170,12 +172,12 @@ class Expressions:
     def _grouping(self, node: tree.Grouping, place: Place) -> Typed:
         if not place.allows_aggregates:
             place.check_aggregate(node.at)
-        if place.representatives:
+        if any(name_of(each.type) != "numeric" for each in place.representatives.values()):
             raise FeatureNotSupported.of("GROUPING beside a key of type jsonb", node.at)
         keys = [self.value(each, place.within("aggregate")) for each in node.arguments]
         # Spark's function takes one; PostgreSQL's makes one number of several bits.
         bits = [
-            f"CAST(GROUPING({key.sql}) AS INT) * {2 ** (len(keys) - 1 - n)}"
+            f"CAST(GROUPING({key_sql(key)}) AS INT) * {2 ** (len(keys) - 1 - n)}"
             for n, key in enumerate(keys)
         ]
         sql = f"({' + '.join(bits)})"
@@ -216,6 +218,9 @@ class Expressions:
             self._refuse_order(declared, node)
         arguments = ", ".join(each.sql for each in values)
         sql = f"{node.name.upper()}({arguments})" if len(values) > 1 else values[0].sql
+        if node.name != "coalesce" and is_unconstrained(declared):
+            sign = ">" if node.name == "greatest" else "<"
+            sql = extreme_sql([each.sql for each in values], sign)
         nullable = all(each.nullable for each in values)
         return Typed(operand(sql), declared, node.at, tuple(values), nullable=nullable)
 

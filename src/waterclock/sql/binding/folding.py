@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from waterclock.model.pg_types import NO_MODIFIER, PgType, column_type, format_type
+from waterclock.persist.numerics import python_value
 from waterclock.persist.rows import arrow_type
 from waterclock.sql.binding import constants
 from waterclock.sql.binding.errors import Rejected
@@ -38,7 +39,7 @@ def folded(value: Typed, target: PgType, *, explicit: bool) -> Typed | None:
         return _text(scalar.as_py(), have, target, value.at, explicit=explicit)
     if have not in INTEGERS | {"numeric"} or (have == want and want != "numeric"):
         return None
-    return _number(scalar.as_py(), target, want, value.at)
+    return _number(python_value(scalar), target, want, value.at)
 
 
 def _text(text: str, have: str, target: PgType, at: int, *, explicit: bool) -> Typed | None:

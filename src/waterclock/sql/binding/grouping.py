@@ -14,7 +14,7 @@ from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.errors import GroupingFault, InvalidColumnReference
 from waterclock.sql.binding.ordering import check_groupable, group_key_sql
 from waterclock.sql.binding.predicates import key_sql
-from waterclock.sql.binding.representatives import has_twins, representatives
+from waterclock.sql.binding.representatives import has_twins, representatives, set_representatives
 from waterclock.sql.binding.typed import Role, Typed
 from waterclock.sql.dialect.types import name_of
 from waterclock.sql.errors import FeatureNotSupported
@@ -39,7 +39,7 @@ class Groups:
     @property
     def representatives(self) -> dict[str, Typed]:
         """What is shown of keys that are equal without being the same."""
-        return {} if self.has_sets else representatives(self.keys)
+        return (set_representatives if self.has_sets else representatives)(self.keys)
 
 
 class Grouping:

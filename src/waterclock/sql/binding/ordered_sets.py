@@ -6,6 +6,7 @@ two. The fraction is a constant.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from waterclock.model.pg_types import FLOAT8, array_of
@@ -16,7 +17,7 @@ from waterclock.sql.binding.ordering import check_sortable
 from waterclock.sql.binding.overloads import Candidate
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Role, Typed, operand
-from waterclock.sql.dialect.types import is_array, spark_type
+from waterclock.sql.dialect.types import is_array, is_unconstrained, spark_type
 from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.query import tree
 
@@ -99,7 +100,11 @@ class OrderedSets:
         start = (
             f"NAMED_STRUCT('b', CAST(NULL AS {kind}), 'm', 0, 'c', CAST(NULL AS {kind}), 'n', 0)"
         )
-        count = "CASE WHEN s.c <=> e.v THEN s.n + 1 ELSE 1 END"
+        last, this = (
+            key_sql(replace(value, sql=each)) if is_unconstrained(value.type) else each
+            for each in ("s.c", "e.v")
+        )
+        count = f"CASE WHEN {last} <=> {this} THEN s.n + 1 ELSE 1 END"
         more = f"({count}) > s.m"
         step = (
             f"NAMED_STRUCT('b', CASE WHEN {more} THEN e.v ELSE s.b END,"

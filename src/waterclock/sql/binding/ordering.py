@@ -11,7 +11,13 @@ from waterclock.sql.binding.errors import UndefinedFunction
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Typed
 from waterclock.sql.dialect.faults import raised
-from waterclock.sql.dialect.types import element_type, is_array, name_of, shown
+from waterclock.sql.dialect.types import (
+    element_type,
+    is_array,
+    is_unconstrained,
+    name_of,
+    shown,
+)
 from waterclock.sql.errors import FeatureNotSupported
 
 
@@ -79,6 +85,12 @@ _ZEROS = raised(
 
 def grouped_sql(value: Typed) -> str:
     """A value that is going to be grouped by, or made distinct; an error if that may be wrong."""
+    if is_unconstrained(element_type(value.type) if is_array(value.type) else value.type):
+        raise FeatureNotSupported(
+            "comparing rows with numbers without a declared scale here is not supported",
+            value.at,
+            hint="Cast them to numeric(p,s).",
+        )
     if name_of(value.type) not in ("jsonb", "_jsonb"):
         return value.sql
     same = f"{key_sql(value)} <=> {value.sql}"
@@ -87,6 +99,8 @@ def grouped_sql(value: Typed) -> str:
 
 def group_key_sql(value: Typed) -> str:
     """The same behind GROUP BY, where the value itself must stand: the check is one more key."""
+    if is_unconstrained(value.type):
+        return key_sql(value)
     if name_of(value.type) not in ("jsonb", "_jsonb"):
         return value.sql
     differs = f"NOT ({key_sql(value)} <=> {value.sql})"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from waterclock.model.pg_types import PgType, array_of
+from waterclock.model.pg_types import NUMERIC, PgType, array_of
 from waterclock.sql.binding.casting import is_implicit
 from waterclock.sql.dialect.types import (
     ANY,
@@ -168,6 +168,13 @@ def _by_category(candidates: list[Candidate], given: Sequence[PgType]) -> list[C
     return candidates
 
 
+def _merged(one: PgType | None, other: PgType) -> PgType:
+    """What arguments of one type have in common: numerics of different digits keep their own."""
+    if one is not None and one.oid == other.oid == NUMERIC.oid and one != other:
+        return NUMERIC
+    return other
+
+
 def polymorphic_types(
     candidate: Candidate, given: Sequence[PgType], common: PgType | None
 ) -> dict[int, PgType]:
@@ -178,9 +185,9 @@ def polymorphic_types(
         if have.oid == UNKNOWN.oid:
             continue
         if wanted.oid in (ANYELEMENT.oid, ANYNONARRAY.oid):
-            element = have
+            element = _merged(element, have)
         elif wanted.oid == ANYARRAY.oid:
-            element = element_type(have)
+            element = _merged(element, element_type(have))
     if element is not None:
         found[ANYELEMENT.oid] = found[ANYNONARRAY.oid] = element
         if not is_array(element):

@@ -9,15 +9,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from waterclock.model.pg_types import BOOL, TEXT, array_of
+from waterclock.model.pg_types import BOOL, TEXT, array_of, numeric
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.errors import DatatypeMismatch, WrongObjectKind
 from waterclock.sql.binding.simple import array_test, column_test, membership_test, null_test
 from waterclock.sql.binding.typed import Role, Typed, operand
 from waterclock.sql.dialect import datetimes as dt
 from waterclock.sql.dialect import jsons as js
-from waterclock.sql.dialect.types import element_type, is_array, name_of, shown
+from waterclock.sql.dialect.scaled import to_exact
+from waterclock.sql.dialect.types import (
+    element_type,
+    is_array,
+    is_unconstrained,
+    name_of,
+    shown,
+)
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
+from waterclock.sql.functions.arrays import array_key
 from waterclock.sql.functions.comparisons import SIGNS
 from waterclock.sql.query import tree
 
@@ -65,6 +73,8 @@ class Predicates:
         match name_of(other.type):
             case "timestamptz" | "timestamp" | "date":
                 value = self._milliseconds(other)
+            case "numeric" if is_unconstrained(other.type):
+                value = to_exact(other.sql, numeric(37, 18))
             case "numeric" | "uint8" | "int2" | "int4" | "int8":
                 value = other.sql
             case _:
@@ -185,7 +195,7 @@ class Predicates:
 
     def _among(self, value: Typed, items: list[Typed], node: tree.In) -> Typed:
         try:
-            declared = self._coercion.common_type([value, *items], "IN")
+            declared = self._coercion.common_type([value, *items], "IN", is_shown=False)
         except DatatypeMismatch:
             return self._any_equal(value, items, node)
         equal = self._expressions.operators.apply(
@@ -289,9 +299,14 @@ def _comparable(value: Typed) -> str:
 def key_sql(value: Typed) -> str:
     """What Spark is to compare: intervals by length, `character` without blanks at the end.
 
-    Numbers in `jsonb` are equal whatever zeros they have at their end.
+    Numbers in `jsonb`, and those with scales of their own, are equal whatever zeros they have at
+    their end.
     """
     match name_of(value.type):
+        case "numeric" if is_unconstrained(value.type):
+            return f"{value.sql}.v"
+        case "_numeric":
+            return array_key(value.sql, value.type)
         case "interval":
             return dt.total_micros(value.sql)
         case "jsonb":

@@ -1,12 +1,13 @@
-"""Values that are equal without being the same: `jsonb`, in which 1.0 and 1 are equal.
+"""Values that are equal without being the same: 1.0 and 1, as `numeric` and in `jsonb`.
 
 Rows are grouped by a form of the value in which equal ones are the same. What a group shows is one
 of the values that it was made from: of those PostgreSQL shows the first that it meets, here it is
 the one whose text comes first, so that it depends on the data alone. Of several columns it is the
 values of one row.
 
-GROUPING SETS, INTERSECT ALL, EXCEPT ALL and DISTINCT inside an aggregate do not choose: there a
-number with zeros at its end is an error when it is met (`ordering.grouped_sql`).
+INTERSECT ALL and EXCEPT ALL do not choose, nor do GROUPING SETS and DISTINCT inside an aggregate
+where `jsonb` is concerned: there a number with zeros at its end is an error when it is met, and a
+`numeric` is refused (`ordering.grouped_sql`).
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from waterclock.model.pg_types import PgType
 from waterclock.sql.binding.blocks import Block, Output
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Role, Typed
-from waterclock.sql.dialect.types import name_of
+from waterclock.sql.dialect.types import element_type, is_array, is_unconstrained, name_of
 from waterclock.sql.query import tree
 
 _HAVING = {
@@ -29,7 +31,12 @@ _HAVING = {
 
 def has_twins(value: Typed) -> bool:
     """Whether values of the type can be equal and look different."""
-    return name_of(value.type) in ("jsonb", "_jsonb")
+    return name_of(value.type) in ("jsonb", "_jsonb") or is_scaled(value.type)
+
+
+def is_scaled(declared: PgType) -> bool:
+    """Whether it is a `numeric`, or an array of them, whose values have scales of their own."""
+    return is_unconstrained(element_type(declared) if is_array(declared) else declared)
 
 
 def representatives(keys: Sequence[Typed]) -> dict[str, Typed]:
@@ -39,6 +46,20 @@ def representatives(keys: Sequence[Typed]) -> dict[str, Typed]:
         key.sql: replace(key, sql=sql, parts=(key,), role=Role.AGGREGATE)
         for key, sql in shown
         if has_twins(key)
+    }
+
+
+def set_representatives(keys: Sequence[Typed]) -> dict[str, Typed]:
+    """The same where there are grouping sets, in some of which a key is null."""
+    return {
+        key.sql: replace(
+            key,
+            sql=f"(CASE WHEN GROUPING({key_sql(key)}) = 0 THEN MIN({key.sql}) END)",
+            parts=(key,),
+            role=Role.AGGREGATE,
+        )
+        for key in keys
+        if is_scaled(key.type)
     }
 
 

@@ -2,7 +2,8 @@
 
 Such a query is answered from an index or from the collection's rows, without the engine. It must
 give the same rows in the same order, so only what is compared alike by both is let through: no
-floating-point numbers, which have NaN; no constants that the column's own type does not hold.
+floating-point numbers, which have NaN; no numbers that are equal without being held alike; no
+constants that the column's own type does not hold.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from decimal import Decimal
 import pyarrow as pa
 
 from waterclock.model.pg_types import column_type
+from waterclock.persist.numerics import python_value
 from waterclock.persist.rows import arrow_type
 from waterclock.sql.binding.api import Comparison, ParameterPlace, SimpleQuery
 from waterclock.sql.binding.typed import Typed
-from waterclock.sql.dialect.types import name_of
+from waterclock.sql.dialect.types import is_unconstrained, name_of
 
 _ALIKE = frozenset(
     [
@@ -58,6 +60,8 @@ def _fitting(scalar: pa.Scalar, held: pa.DataType) -> object | None:
     value = _in_python(scalar)
     if value is None or scalar.type == held:
         return value
+    if isinstance(value, Decimal) and pa.types.is_decimal(held):
+        return _exactly(value, held)
     if not (pa.types.is_integer(scalar.type) and pa.types.is_integer(held)):
         return None
     try:
@@ -70,7 +74,7 @@ def _fitting(scalar: pa.Scalar, held: pa.DataType) -> object | None:
 def _in_python(scalar: pa.Scalar) -> object | None:
     """A value as Python has it; None for times that it has not, such as infinity."""
     try:
-        value: object = scalar.as_py()
+        value: object = python_value(scalar)
     except (OverflowError, ValueError):
         return None
     return value
@@ -136,7 +140,9 @@ def _stored(value: Typed) -> str:
 
 def _is_testable(value: Typed) -> bool:
     column = value.column
-    return column is not None and column.is_plain and name_of(column.type) in _ALIKE
+    if column is None or not column.is_plain or is_unconstrained(column.type):
+        return False
+    return name_of(column.type) in _ALIKE
 
 
 def _held(constant: Typed, column: Typed) -> object | None:
@@ -159,7 +165,11 @@ def _held(constant: Typed, column: Typed) -> object | None:
     value = _in_python(scalar)
     if value is None:
         return None
-    target = arrow_type(column_type(column.type))
+    return _exactly(value, arrow_type(column_type(column.type)))
+
+
+def _exactly(value: object, target: pa.DataType) -> object | None:
+    """The value as one of the type; None if the type does not hold it."""
     try:
         held = pa.scalar(value, target)
     except (pa.ArrowInvalid, OverflowError, pa.ArrowTypeError):

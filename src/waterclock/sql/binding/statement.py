@@ -20,6 +20,7 @@ from waterclock.model.schema import (
     TimeOfDay,
     Timestamp,
 )
+from waterclock.persist.numerics import held_as
 from waterclock.persist.rows import arrow_type
 from waterclock.sql.binding.api import Resolver
 from waterclock.sql.binding.errors import UndefinedParameter
@@ -83,7 +84,7 @@ class Parameters:
         if value is None or not value.is_valid:
             scalar = pa.scalar(None, held)
         else:
-            scalar = value if value.type == held else value.cast(held)
+            scalar = held_as(value, held)
         sql = operand(scalar_literal(scalar, declared))
         return Typed(sql, declared, at, known=Known(scalar=scalar), nullable=not scalar.is_valid)
 

@@ -17,7 +17,7 @@ from waterclock.sql.binding.errors import DatatypeMismatch, UndefinedFunction
 from waterclock.sql.binding.ordering import order_sql
 from waterclock.sql.binding.predicates import Predicates, key_sql
 from waterclock.sql.binding.typed import Role, Typed
-from waterclock.sql.dialect.types import is_array, name_of
+from waterclock.sql.dialect.types import is_array, is_unconstrained, name_of
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
 from waterclock.sql.query import tree
 
@@ -97,9 +97,9 @@ class InnerQueries:
         left, right = [], []
         for value, output in zip(values, block.outputs, strict=True):
             equal = self._expressions.operators.apply("=", (value, output.value), at)
-            if equal.parts[0].type.oid == equal.parts[1].type.oid:
-                one, other = equal.parts
-            else:
+            one, other = equal.parts
+            same = (one.type.oid, is_unconstrained(one.type))
+            if same != (other.type.oid, is_unconstrained(other.type)):
                 [one, other], _ = self._expressions.coercion.unified(list(equal.parts), "IN")
             left.append(one)
             right.append(other)

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from waterclock.model.pg_types import PgType
+from waterclock.persist.numerics import python_value
 from waterclock.sql.binding.api import Comparison
 from waterclock.sql.dialect.types import UNKNOWN
 
@@ -108,7 +109,7 @@ class Typed:
         """
         scalar = None if self.known is None else self.known.scalar
         try:
-            return None if scalar is None else scalar.as_py()
+            return None if scalar is None else python_value(scalar)
         except (OverflowError, ValueError):
             return None
 

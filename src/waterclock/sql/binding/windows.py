@@ -13,7 +13,7 @@ from waterclock.sql.binding.ordering import directed, sort_key
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Typed
 from waterclock.sql.dialect import datetimes as dt
-from waterclock.sql.dialect.types import name_of
+from waterclock.sql.dialect.types import is_unconstrained, name_of
 from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.functions.windows import WITHOUT_FRAME
 from waterclock.sql.query import tree
@@ -166,6 +166,12 @@ class Windows:
         if len(order) != 1:
             raise WindowFault(
                 "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column", at
+            )
+        if is_unconstrained(order[0].type):
+            raise FeatureNotSupported(
+                "a RANGE of numbers without a declared scale is not supported",
+                at,
+                hint="Cast them to numeric(p,s).",
             )
         kinds = (name_of(order[0].type), name_of(offset.type))
         if not _NUMBERS.issuperset(kinds) and (kinds[0] not in _MOMENTS or kinds[1] != "interval"):

@@ -20,7 +20,7 @@ from waterclock.model.pg_types import (
     format_type,
     type_info,
 )
-from waterclock.sql.dialect import datetimes, json_reading, jsons
+from waterclock.sql.dialect import datetimes, json_reading, jsons, scaled
 from waterclock.sql.dialect.faults import invalid_input, raised
 from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.texts import text_of
@@ -37,7 +37,7 @@ from waterclock.sql.dialect.types import (
 INTEGERS = frozenset({"int2", "int4", "int8", "oid", "mz_timestamp"})
 FLOATS = frozenset({"float4", "float8"})
 TEXTS = frozenset({"text", "varchar", "bpchar", "name", "char"})
-_FLOAT_DIGITS = {"float4": 5, "float8": 14}
+_FLOAT_DIGITS = {"float4": 6, "float8": 15}
 
 
 class NoConversion(Exception):
@@ -72,8 +72,19 @@ def cast_sql(
         return _to_numeric(value, source, target)
     if have in TEXTS or (have == "json" and want == "jsonb"):
         return Conversion(_from_text(value, target, zone), target)
+    if is_unconstrained(source):
+        return Conversion(_from_scaled(value, want, target), target)
     sql = _converted(value, have, want, target, zone)
     return Conversion(sql, target)
+
+
+def _from_scaled(value: str, want: str, target: PgType) -> str:
+    """A number with a scale of its own in other types of numbers."""
+    if want in FLOATS:
+        return scaled.to_float(value, spark_type(target))
+    if want in INTEGERS:
+        return f"CAST({scaled.to_exact(value, bounded(38, 0))} AS {spark_type(target)})"
+    raise NoConversion
 
 
 def _converted(value: str, have: str, want: str, target: PgType, zone: str) -> str:
@@ -158,31 +169,36 @@ def _rounded(value: str, target: PgType, *, zoned: bool) -> str:
 def _to_numeric(value: str, source: PgType, target: PgType) -> Conversion:
     """Without a modifier, the digits stay what they are."""
     have = name_of(source)
-    result = target
-    if is_unconstrained(target):
-        if have in INTEGERS or have == "uint8":
-            result = bounded(*digits(source))
-        elif have == "numeric":
-            return Conversion(value, source)
-    kind = spark_type(result)
+    if have in INTEGERS | {"numeric", "uint8"}:
+        return _exact(value, source, target)
     if have in FLOATS:
-        held = spark_type(NUMERIC)
-        shortest = f"CAST(FORMAT_STRING('%.{_FLOAT_DIGITS[have]}e', {value}) AS {held})"
-        finite = (
+        shortest = scaled.from_float(value, _FLOAT_DIGITS[have])
+        made = (
             f"CASE WHEN ISNAN({value}) OR ABS({value}) = {_INFINITY} THEN {_NOT_A_NUMERIC}"
             f" WHEN {value} IS NOT NULL THEN {shortest} END"
         )
-        return Conversion(finite if kind == held else f"CAST({finite} AS {kind})", result)
-    if have in TEXTS:
+    elif have in TEXTS:
         odd = f"LOWER({value}) RLIKE {quoted(_NOT_FINITE)}"
-        return Conversion(
-            f"CASE WHEN {odd} THEN {_NOT_A_NUMERIC} ELSE CAST({value} AS {kind}) END", result
-        )
-    if have in INTEGERS | {"numeric", "uint8"}:
-        return Conversion(f"CAST({value} AS {kind})", result)
-    if have == "jsonb":
-        return Conversion(f"CAST({value} AS {kind})", result)
-    raise NoConversion
+        made = f"CASE WHEN {odd} THEN {_NOT_A_NUMERIC} ELSE {scaled.from_text(value)} END"
+    elif have == "jsonb":
+        made = scaled.from_text(value)
+    else:
+        raise NoConversion
+    return _exact(f"({made})", NUMERIC, target)
+
+
+def _exact(value: str, source: PgType, target: PgType) -> Conversion:
+    """An exact number with other digits; without a modifier, with those it has."""
+    if is_unconstrained(target):
+        result = source if name_of(source) == "numeric" else bounded(*digits(source))
+        return Conversion(value if source == result else _decimal(value, result), result)
+    if is_unconstrained(source):
+        return Conversion(scaled.to_exact(value, target), target)
+    return Conversion(_decimal(value, target), target)
+
+
+def _decimal(value: str, target: PgType) -> str:
+    return f"CAST({value} AS {spark_type(target)})"
 
 
 _INFINITY = "CAST('Infinity' AS DOUBLE)"

@@ -13,7 +13,7 @@ from typing import Any, assert_never
 
 import pyarrow as pa
 
-from waterclock.model.pg_types import PgType, column_type, element_of
+from waterclock.model.pg_types import NUMERIC, PgType, column_type, element_of
 from waterclock.model.schema import (
     Array,
     Bool,
@@ -23,6 +23,7 @@ from waterclock.model.schema import (
     Int,
     Interval,
     Json,
+    Numeric,
     Struct,
     Text,
     TimeOfDay,
@@ -30,6 +31,7 @@ from waterclock.model.schema import (
     Uuid,
 )
 from waterclock.model.schema import Decimal as DecimalType
+from waterclock.persist.numerics import number_of, parts_of
 from waterclock.persist.rows import arrow_type
 from waterclock.sql.dialect.types import spark_type
 
@@ -52,6 +54,14 @@ def decimal_literal(number: Decimal) -> str:
     return f"({text}BD)" if text.startswith("-") else f"{text}BD"
 
 
+def numeric_literal(number: Decimal) -> str:
+    """A number that has its own scale."""
+    held = parts_of(number)
+    whole, fraction = decimal_literal(held["v"]["w"]), decimal_literal(held["v"]["f"])
+    value = f"NAMED_STRUCT('w', {whole}, 'f', {fraction})"
+    return f"CAST(NAMED_STRUCT('v', {value}, 's', {held['s']}S) AS {spark_type(NUMERIC)})"
+
+
 def interval_literal(months: int, days: int, micros: int) -> str:
     return f"NAMED_STRUCT('months', {months}, 'days', {days}, 'micros', {_int(micros, 64)})"
 
@@ -70,6 +80,8 @@ def scalar_literal(scalar: pa.Scalar, declared: PgType) -> str:
             return _float(scalar.as_py(), bits)
         case DecimalType():
             return f"CAST({decimal_literal(scalar.as_py())} AS {spark_type(declared)})"
+        case Numeric():
+            return numeric_literal(number_of(scalar.as_py()))
         case Text() | Json():
             return quoted(scalar.as_py())
         case Bytes() | Uuid():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from waterclock.model.pg_types import PgType
 from waterclock.sql.dialect.datetimes import is_infinity, is_utc, to_local, unless_null
 from waterclock.sql.dialect.literals import quoted
+from waterclock.sql.dialect.scaled import text_of as scaled_text
 from waterclock.sql.dialect.types import element_type, is_array, is_unconstrained, name_of
 
 _AS_IT_IS = frozenset({"text", "varchar", "name", "char", "json", "jsonb"})
@@ -66,8 +67,7 @@ def _groups(*numbers: int) -> str:
 
 
 def _numeric(value: str, declared: PgType) -> str:
-    text = f"CAST({value} AS STRING)"
-    return without_zeros(text) if is_unconstrained(declared) else text
+    return scaled_text(value) if is_unconstrained(declared) else f"CAST({value} AS STRING)"
 
 
 def without_zeros(text: str) -> str:

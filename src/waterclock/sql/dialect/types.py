@@ -1,8 +1,9 @@
 """Types as the binder sees them: PostgreSQL's categories and names, and what Spark calls them.
 
-An expression's `numeric` type always carries the digits that Spark holds it in, except where they
-are not known: a column declared as plain `numeric` and all that is computed from it is held with 18
-digits behind the point, and shown without zeros at the end.
+An expression's `numeric` type carries the digits that Spark holds it in, if all its values have the
+same number of digits behind the point. If they do not, as in a column declared as plain `numeric`
+or in a quotient of columns, the type has no modifier and each value has a scale of its own
+(`dialect.scaled`).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from waterclock.model.schema import (
     Int,
     Interval,
     Json,
+    Numeric,
     Struct,
     Text,
     TimeOfDay,
@@ -81,6 +83,8 @@ def _spark_name(held: ColumnType) -> str:
             return _FLOATS[bits]
         case Decimal(precision, scale):
             return f"DECIMAL({precision},{scale})"
+        case Numeric():
+            return "STRUCT<v: STRUCT<w: DECIMAL(38,0), f: DECIMAL(36,36)>, s: SMALLINT>"
         case Text() | Json():
             return "STRING"
         case Bytes() | Uuid():
@@ -172,7 +176,7 @@ def digits(declared: PgType) -> tuple[int, int]:
 
 
 def is_unconstrained(declared: PgType) -> bool:
-    """Whether it is a `numeric` of which no digits are known."""
+    """Whether it is a `numeric` whose values each have a scale of their own."""
     return declared.oid == NUMERIC.oid and declared.modifier == NO_MODIFIER
 
 
@@ -182,11 +186,20 @@ def bounded(precision: int, scale: int) -> PgType:
 
 
 def common_numeric(types: list[PgType]) -> PgType:
-    """The `numeric` that holds all values of numerics and integers."""
+    """The `numeric` in which values of numerics and integers are shown as they are."""
+    if any(is_unconstrained(each) for each in types) or len({digits(t)[1] for t in types}) > 1:
+        return NUMERIC
+    return padded_numeric(types)
+
+
+def padded_numeric(types: list[PgType]) -> PgType:
+    """The `numeric` in which values of numerics and integers are compared."""
     if any(is_unconstrained(each) for each in types):
         return NUMERIC
     held = [digits(each) for each in types]
     scale = max(s for _, s in held)
+    if max(p - s for p, s in held) + scale > MOST_DIGITS:
+        return NUMERIC
     return bounded(max(p - s for p, s in held) + scale, scale)
 
 

@@ -29,7 +29,7 @@ from waterclock.model.pg_types import (
     array_of,
 )
 from waterclock.sql.dialect import datetimes as dt
-from waterclock.sql.dialect import numerics
+from waterclock.sql.dialect import divisions, scaled
 from waterclock.sql.dialect.types import (
     ANY,
     ANYARRAY,
@@ -76,7 +76,23 @@ def _sum_type(arguments: tuple[Argument, ...]) -> PgType:
 
 def _sum(use: Use) -> str:
     value = use.arguments[0].sql
+    if is_unconstrained(use.arguments[0].type):
+        return _scaled_sum(use)
     return f"CAST(SUM({D}{value}){F} AS {spark_type(use.result)})"
+
+
+def _scaled_sum(use: Use) -> str:
+    """The sum of numbers with scales of their own has the longest of them."""
+    value = use.arguments[0].sql
+    longest = f"MAX({value}.s){F}"
+    if not use.is_distinct:
+        return scaled.total_sql(value, f"SUM({{0}}){F}", longest)
+    added = scaled.sum_sql("a", "+", "NAMED_STRUCT('v', e, 's', 0S)")
+    zero = scaled.made("0BD", "0BD", "0S")
+    total = f"AGGREGATE(COLLECT_SET({value}.v){F}, {zero}, (a, e) -> {added})"
+    found = scaled.made("t.a.v.w", "t.a.v.f", "t.s")
+    body = f"CASE WHEN t.s IS NOT NULL THEN {found} END"
+    return scaled.let({"a": total, "s": longest}, "t", body)
 
 
 _BIG = bounded(19, 0)
@@ -88,20 +104,24 @@ def _big_sum(use: Use) -> str:
 
 
 def _mean_type(arguments: tuple[Argument, ...]) -> PgType:
-    return numerics.quotient_type(_sum_type(arguments), _BIG)
+    del arguments
+    return NUMERIC
 
 
 def _mean(use: Use) -> str:
     """The sum divided by the count, as PostgreSQL does it."""
     [value] = use.arguments
-    total = f"SUM({D}CAST({value.sql} AS {spark_type(_held(value.type))})){F}"
-    count = f"NULLIF(COUNT({D}{value.sql}){F}, 0L)"
-    counted = f"CAST({count} AS {spark_type(_BIG)})"
-    return numerics.quotient_sql(total, _sum_type(use.arguments), counted, _BIG)
+    if is_unconstrained(value.type):
+        total, counted = _scaled_sum(use), f"{value.sql}.v"
+    else:
+        total = f"SUM({D}CAST({value.sql} AS {spark_type(_held(value.type))})){F}"
+        counted = value.sql
+    count = f"CAST(NULLIF(COUNT({D}{counted}){F}, 0L) AS {spark_type(_BIG)})"
+    return divisions.quotient_sql(total, _sum_type(use.arguments), count, _BIG)
 
 
 def _held(declared: PgType) -> PgType:
-    return NUMERIC if is_unconstrained(declared) else bounded(*digits(declared))
+    return bounded(*digits(declared))
 
 
 def _interval_sum(use: Use) -> str:
@@ -120,19 +140,19 @@ def _first_by_length(name: str) -> SqlRule:
 
 def _squares(declared: PgType) -> tuple[PgType, PgType]:
     """The digits of a number, and of sums of squares of it; `Refused` if there are too few."""
-    held = _held(declared)
-    precision, scale = digits(held)
-    if is_unconstrained(declared) or 2 * precision > MOST_DIGITS:
+    if is_unconstrained(declared) or 2 * digits(declared)[0] > MOST_DIGITS:
         raise Refused(
             "a variance or deviation of numbers of so many digits",
             "Cast the argument to double precision, or to a numeric of up to 18 digits.",
         )
+    held = _held(declared)
+    _, scale = digits(held)
     return held, bounded(MOST_DIGITS, 2 * scale)
 
 
 def _variance_type(arguments: tuple[Argument, ...]) -> PgType:
-    _, squared = _squares(arguments[0].type)
-    return numerics.quotient_type(squared, bounded(MOST_DIGITS, 0))
+    _squares(arguments[0].type)
+    return NUMERIC
 
 
 def _exact_variance(*, is_sample: bool, is_root: bool) -> SqlRule:
@@ -151,8 +171,16 @@ def _exact_variance(*, is_sample: bool, is_root: bool) -> SqlRule:
         above = f"(CAST({count} * {squares} AS {kind}) - CAST({total} * {total} AS {kind}))"
         less = f"({count} - 1BD)" if is_sample else count
         below = f"NULLIF({count} * {less}, 0BD)"
-        found = numerics.quotient_sql(above, squared, below, bounded(MOST_DIGITS, 0))
-        return numerics.square_root_sql(found, use.result) if is_root else found
+        whole = bounded(MOST_DIGITS, 0)
+        found = divisions.quotient_sql("d.a", squared, "d.b", whole)
+        if is_root:
+            found = divisions.root_of_same_scale(found)
+        zero = scaled.made("0BD", "0BD", "0S")
+        body = (
+            "CASE WHEN d.a IS NULL OR d.b IS NULL THEN NULL"
+            f" WHEN d.a <= 0 THEN {zero} ELSE {found} END"
+        )
+        return scaled.let({"a": above, "b": f"CAST({below} AS {spark_type(whole)})"}, "d", body)
 
     return written
 

@@ -19,10 +19,10 @@ from waterclock.model.pg_types import (
     NUMERIC,
     PgType,
 )
-from waterclock.sql.dialect import numerics
+from waterclock.sql.dialect import divisions, numerics, scaled
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.literals import decimal_literal
-from waterclock.sql.dialect.types import MOST_DIGITS, bounded, digits, spark_type
+from waterclock.sql.dialect.types import MOST_DIGITS, bounded, digits, is_unconstrained, spark_type
 from waterclock.sql.functions.exponentials import known_power, known_sql, known_type
 from waterclock.sql.functions.registry import (
     Argument,
@@ -111,9 +111,14 @@ def _of_two(rule: Callable[[PgType, PgType], PgType]) -> ResultRule:
 def _sum(operator: str) -> SqlRule:
     def written(use: Use) -> str:
         left, right = use.arguments
-        return numerics.sum_sql(left.sql, operator, right.sql, use.result)
+        return numerics.sum_sql(left.sql, left.type, operator, right.sql, right.type)
 
     return written
+
+
+def _remainder(use: Use) -> str:
+    left, right = use.arguments
+    return numerics.remainder_sql(left.sql, left.type, right.sql, right.type)
 
 
 def _product(use: Use) -> str:
@@ -135,7 +140,7 @@ def _known_quotient(arguments: tuple[Argument, ...]) -> Decimal | None:
 def _quotient_type(arguments: tuple[Argument, ...]) -> PgType:
     found = _known_quotient(arguments)
     if found is None:
-        return numerics.quotient_type(arguments[0].type, arguments[1].type)
+        return NUMERIC
     scale = -int(found.as_tuple().exponent)
     return bounded(max(len(found.as_tuple().digits), scale), scale)
 
@@ -145,7 +150,7 @@ def _quotient(use: Use) -> str:
     found = _known_quotient(use.arguments)
     if found is not None:
         return f"CAST({decimal_literal(found)} AS {spark_type(use.result)})"
-    return numerics.quotient_sql(left.sql, left.type, right.sql, right.type)
+    return divisions.quotient_sql(left.sql, left.type, right.sql, right.type)
 
 
 def _exponent(exponent: Argument) -> int:
@@ -164,6 +169,8 @@ def power_type(arguments: tuple[Argument, ...]) -> PgType:
     if known_power(arguments) is not None:
         return known_type(known_power)(arguments)
     _exponent(exponent)
+    if is_unconstrained(base.type):
+        raise Refused("a power of numbers without a declared scale", "Cast them to numeric(p,s).")
     return bounded(MOST_DIGITS, max(numerics.QUOTIENT_SCALE, digits(base.type)[1]))
 
 
@@ -209,9 +216,24 @@ _NUMERICS = (
     scalar("-", _TWO, _of_two(numerics.sum_type), _sum("-"), "The difference."),
     scalar("*", _TWO, _of_two(numerics.product_type), _product, "The product."),
     scalar("/", _TWO, _quotient_type, _quotient, "The quotient."),
-    scalar("%", _TWO, _of_two(numerics.remainder_type), _sum("%"), "The remainder."),
+    scalar("%", _TWO, _of_two(numerics.remainder_type), _remainder, "The remainder."),
     scalar("^", _TWO, power_type, numeric_power, POWER_DOC),
 )
+
+
+def each_part(template: str) -> SqlRule:
+    """A function of a number that is one of its whole part and of its fraction."""
+
+    def written(use: Use) -> str:
+        [value] = use.arguments
+        if is_unconstrained(value.type):
+            return scaled.each_part(value.sql, template)
+        return template.format(value.sql)
+
+    return written
+
+
+ABSOLUTE = each_part("ABS({0})")
 
 
 def _signs() -> list[Function]:
@@ -220,9 +242,10 @@ def _signs() -> list[Function]:
         found.append(scalar("-", (each,), each, "(- {0})", "The number with the other sign."))
         found.append(scalar("+", (each,), each, "{0}", "The number."))
         found.append(scalar("@", (each,), each, "ABS({0})", "The absolute value."))
-    found.append(scalar("-", (NUMERIC,), same_type, "(- {0})", "The number with the other sign."))
+    minus = each_part("(- {0})")
+    found.append(scalar("-", (NUMERIC,), same_type, minus, "The number with the other sign."))
     found.append(scalar("+", (NUMERIC,), same_type, "{0}", "The number."))
-    found.append(scalar("@", (NUMERIC,), same_type, "ABS({0})", "The absolute value."))
+    found.append(scalar("@", (NUMERIC,), same_type, ABSOLUTE, "The absolute value."))
     return found
 
 

@@ -11,8 +11,10 @@ from waterclock.sql.dialect.types import (
     ANYCOMPATIBLEARRAY,
     TEXT_ARRAY,
     element_type,
+    is_array,
+    is_unconstrained,
 )
-from waterclock.sql.functions.registry import Function, Use, scalar
+from waterclock.sql.functions.registry import Function, SqlRule, Use, scalar
 
 _LENGTH = "(CASE WHEN {1} = 1 AND SIZE({0}) > 0 THEN SIZE({0}) END)"
 _CONTAINS = (
@@ -44,6 +46,33 @@ _TRIMMED = (
 _CAT = "(CASE WHEN {0} IS NULL THEN {1} WHEN {1} IS NULL THEN {0} ELSE CONCAT({0}, {1}) END)"
 _APPEND = "CONCAT(COALESCE({0}, ARRAY()), ARRAY({1}))"
 _PREPEND = "CONCAT(ARRAY({0}), COALESCE({1}, ARRAY()))"
+
+
+def _holds_scaled(declared: PgType) -> bool:
+    """Whether it is an array of numbers that may be equal without having the same digits."""
+    return is_array(declared) and is_unconstrained(element_type(declared))
+
+
+def array_key(value: str, declared: PgType) -> str:
+    """What of an array is compared."""
+    return f"TRANSFORM({value}, e -> e.v)" if _holds_scaled(declared) else value
+
+
+def _of_keys(template: str) -> SqlRule:
+    """A template over arrays that are only compared."""
+    return lambda use: template.format(*(array_key(each.sql, each.type) for each in use.arguments))
+
+
+def _of_equal(template: str) -> SqlRule:
+    """A template that compares elements with one that is given."""
+
+    def written(use: Use) -> str:
+        found = template
+        if _holds_scaled(use.arguments[0].type):
+            found = template.replace("e <=> {1}", "e.v <=> {1}.v")
+        return found.format(*(each.sql for each in use.arguments))
+
+    return written
 
 
 def _joined(use: Use) -> str:
@@ -92,10 +121,17 @@ FUNCTIONS: tuple[Function, ...] = (
     scalar("array_append", (_ANY, _ELEMENT), _ANY, _APPEND, "With one more at the end."),
     scalar("array_prepend", (_ELEMENT, _ANY), _ANY, _PREPEND, "With one more in front."),
     scalar("array_cat", (_ANY, _ANY), _ANY, _CAT, "Both as one."),
-    scalar("array_remove", (_ANY, _ELEMENT), _ANY, _REMOVED, "Without these elements."),
-    scalar("array_replace", (_ANY, _ELEMENT, _ELEMENT), _ANY, _REPLACED, "One by another."),
-    scalar("array_position", (_ANY, _ELEMENT), INT4, _PLACE, "Where an element is first."),
-    scalar("array_positions", (_ANY, _ELEMENT), INT4_ARRAY, _PLACES, "Where it is, everywhere."),
+    scalar("array_remove", (_ANY, _ELEMENT), _ANY, _of_equal(_REMOVED), "Without these elements."),
+    scalar(
+        "array_replace", (_ANY, _ELEMENT, _ELEMENT), _ANY, _of_equal(_REPLACED), "One by another."
+    ),
+    scalar(
+        "array_position", (_ANY, _ELEMENT), INT4, _of_equal(_PLACE), "Where an element is first."
+    ),
+    scalar(
+        *("array_positions", (_ANY, _ELEMENT), INT4_ARRAY, _of_equal(_PLACES)),
+        "Where it is, everywhere.",
+    ),
     scalar("trim_array", (ANYARRAY, INT4), ANYARRAY, _TRIMMED, "Without so many at the end."),
     scalar("array_to_string", (ANYARRAY, TEXT), TEXT, _joined, "The elements as one text."),
     scalar("array_to_string", (ANYARRAY, TEXT, TEXT), TEXT, _joined, "With a text for nulls."),
@@ -106,9 +142,15 @@ OPERATORS: tuple[Function, ...] = (
     scalar("||", (_ANY, _ANY), _ANY, _CAT, "Both as one."),
     scalar("||", (_ANY, _ELEMENT), _ANY, _APPEND, "With one more at the end."),
     scalar("||", (_ELEMENT, _ANY), _ANY, _PREPEND, "With one more in front."),
-    scalar("@>", (ANYARRAY, ANYARRAY), BOOL, _CONTAINS, "Whether the first has all of the second."),
     scalar(
-        "<@", (ANYARRAY, ANYARRAY), BOOL, _CONTAINED, "Whether the second has all of the first."
+        *("@>", (ANYARRAY, ANYARRAY), BOOL, _of_keys(_CONTAINS)),
+        "Whether the first has all of the second.",
     ),
-    scalar("&&", (ANYARRAY, ANYARRAY), BOOL, _OVERLAP, "Whether they have one in common."),
+    scalar(
+        *("<@", (ANYARRAY, ANYARRAY), BOOL, _of_keys(_CONTAINED)),
+        "Whether the second has all of the first.",
+    ),
+    scalar(
+        *("&&", (ANYARRAY, ANYARRAY), BOOL, _of_keys(_OVERLAP)), "Whether they have one in common."
+    ),
 )

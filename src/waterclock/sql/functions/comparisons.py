@@ -28,8 +28,10 @@ from waterclock.model.pg_types import (
     UUID,
     PgType,
 )
+from waterclock.sql.dialect import scaled
 from waterclock.sql.dialect.datetimes import total_micros
-from waterclock.sql.dialect.types import ANYARRAY, BPCHAR, CHAR, NAME
+from waterclock.sql.dialect.types import ANYARRAY, BPCHAR, CHAR, NAME, is_unconstrained
+from waterclock.sql.functions.arrays import array_key
 from waterclock.sql.functions.registry import Function, Refused, SqlRule, Use, scalar
 
 SIGNS = {
@@ -41,7 +43,7 @@ SIGNS = {
     ">=": "Whether the first does not come before the second.",
 }
 _PLAIN = (
-    *(BOOL, TEXT, NAME, CHAR, BYTEA, UUID, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, OID, NUMERIC),
+    *(BOOL, TEXT, NAME, CHAR, BYTEA, UUID, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, OID),
     *(UINT8, MZ_TIMESTAMP),
 )
 _MIXED = ((INT2, INT4, INT8), (FLOAT4, FLOAT8))
@@ -56,6 +58,19 @@ def _without_blanks(sign: str) -> Function:
     return scalar(sign, (BPCHAR, BPCHAR), BOOL, sql, SIGNS[sign])
 
 
+def _numerics(sign: str) -> SqlRule:
+    """Numbers with scales of their own are compared by value."""
+
+    def written(use: Use) -> str:
+        left, right = use.arguments
+        if not is_unconstrained(left.type) and not is_unconstrained(right.type):
+            return f"({left.sql} {sign} {right.sql})"
+        one, other = (scaled.into(each.sql, each.type) for each in use.arguments)
+        return f"({one}.v {sign} {other}.v)"
+
+    return written
+
+
 def _intervals(sign: str) -> SqlRule:
     def written(use: Use) -> str:
         left, right = use.arguments
@@ -68,8 +83,8 @@ def _equality_only(sign: str, what: str) -> SqlRule:
     def written(use: Use) -> str:
         if sign not in ("=", "<>"):
             raise Refused(f"the order of {what}")
-        left, right = use.arguments
-        return f"({left.sql} {sign} {right.sql})"
+        one, other = (array_key(each.sql, each.type) for each in use.arguments)
+        return f"({one} {sign} {other})"
 
     return written
 
@@ -80,6 +95,7 @@ def _of_sign(sign: str) -> list[Function]:
         *(_plain(sign, each, each) for each in _PLAIN),
         *(_plain(sign, one, other) for kinds in _MIXED for one in kinds for other in kinds),
         _without_blanks(sign),
+        scalar(sign, (NUMERIC, NUMERIC), BOOL, _numerics(sign), doc),
         scalar(sign, (INTERVAL, INTERVAL), BOOL, _intervals(sign), doc),
         *(
             [scalar(sign, (JSONB, JSONB), BOOL, _equality_only(sign, "jsonb values"), doc)]

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from waterclock.sql.dialect.jsons import let
 from waterclock.sql.dialect.literals import null, quoted
+from waterclock.sql.dialect.scaled import to_exact
+from waterclock.sql.dialect.types import bounded, is_unconstrained
 from waterclock.sql.functions.registry import Refused, Use
 
 _FORMAT = re.compile(
@@ -76,6 +78,8 @@ def number_format(use: Use) -> str:
     form = parsed(wanted.text)
     scale = len(form.fraction)
     rounded = f"CAST({number.sql} AS DECIMAL({_MOST_DIGITS},{scale}))"
+    if is_unconstrained(number.type):
+        rounded = to_exact(number.sql, bounded(_MOST_DIGITS - 1, scale))
     text = f"CAST(ABS({rounded}) AS STRING)"
     values = {
         "w": f"SPLIT_PART({text}, '.', 1)",

@@ -14,10 +14,11 @@ from waterclock.model.pg_types import (
     TEXT,
     PgType,
 )
-from waterclock.sql.dialect import numerics
+from waterclock.sql.dialect import divisions, scaled
 from waterclock.sql.dialect.faults import raised
-from waterclock.sql.dialect.types import MOST_DIGITS, bounded, digits, spark_type
+from waterclock.sql.dialect.types import MOST_DIGITS, bounded, digits, is_unconstrained, spark_type
 from waterclock.sql.functions.arithmetic import (
+    ABSOLUTE,
     OPERATORS,
     POWER,
     POWER_DOC,
@@ -58,16 +59,43 @@ def _whole(name: str) -> str:
 
 
 def _to_whole(arguments: tuple[Argument, ...]) -> PgType:
+    if is_unconstrained(arguments[0].type):
+        return bounded(MOST_DIGITS, 0)
     precision, scale = digits(arguments[0].type)
     return bounded(precision - scale + 1, 0)
 
 
-def _cast(template: str) -> SqlRule:
+def _next_whole(name: str, sign: str) -> SqlRule:
+    """The next whole number, above or below."""
+
     def written(use: Use) -> str:
-        sql = template.format(*(each.sql for each in use.arguments))
-        return f"CAST({sql} AS {spark_type(use.result)})"
+        [value] = use.arguments
+        kind = spark_type(use.result)
+        if not is_unconstrained(value.type):
+            return f"CAST({name}({value.sql}) AS {kind})"
+        one = "+ 1BD" if sign == ">" else "- 1BD"
+        body = f"CASE WHEN n.x.v.f {sign} 0 THEN n.x.v.w {one} ELSE n.x.v.w END"
+        return f"CAST({scaled.let({'x': value.sql}, 'n', body)} AS {kind})"
 
     return written
+
+
+def _nearest(use: Use) -> str:
+    [value] = use.arguments
+    if is_unconstrained(value.type):
+        return scaled.to_exact(value.sql, use.result)
+    return f"CAST(ROUND({value.sql}, 0) AS {spark_type(use.result)})"
+
+
+def _sign(use: Use) -> str:
+    [value] = use.arguments
+    if is_unconstrained(value.type):
+        body = (
+            "CASE WHEN n.x.v.w > 0 OR n.x.v.f > 0 THEN 1 WHEN n.x.v.w < 0 OR n.x.v.f < 0 THEN -1"
+            " WHEN n.x IS NOT NULL THEN 0 END"
+        )
+        return f"CAST({scaled.let({'x': value.sql}, 'n', body)} AS {spark_type(use.result)})"
+    return f"CAST(SIGN({value.sql}) AS {spark_type(use.result)})"
 
 
 def _places(argument: Argument) -> int:
@@ -78,13 +106,20 @@ def _places(argument: Argument) -> int:
 
 
 def _to_places(arguments: tuple[Argument, ...]) -> PgType:
-    precision, scale = digits(arguments[0].type)
     wanted = max(0, min(_places(arguments[1]), MOST_DIGITS))
+    if is_unconstrained(arguments[0].type):
+        return bounded(MOST_DIGITS - 1, wanted)
+    precision, scale = digits(arguments[0].type)
     return bounded(max(precision - scale + 1, 1) + wanted, wanted)
 
 
 def _rounded(use: Use) -> str:
     places = _places(use.arguments[1])
+    if is_unconstrained(use.arguments[0].type):
+        value = use.arguments[0].sql
+        if places < 0:
+            return f"CAST(ROUND({value}.v.w, {places}) AS {spark_type(use.result)})"
+        return scaled.to_exact(value, use.result)
     return f"CAST(ROUND({use.arguments[0].sql}, {places}) AS {spark_type(use.result)})"
 
 
@@ -92,6 +127,8 @@ def _cut(use: Use) -> str:
     value, places = use.arguments[0], 0
     if len(use.arguments) > 1:
         places = _places(use.arguments[1])
+    if is_unconstrained(value.type):
+        return _cut_scaled(value.sql, places, use.result)
     if places >= digits(value.type)[1]:
         return f"CAST({value.sql} AS {spark_type(use.result)})"
     up, down = f"CEIL({value.sql}, {places})", f"FLOOR({value.sql}, {places})"
@@ -99,15 +136,19 @@ def _cut(use: Use) -> str:
     return f"CAST({cut} AS {spark_type(use.result)})"
 
 
-def _root_type(arguments: tuple[Argument, ...]) -> PgType:
-    return numerics.quotient_type(arguments[0].type, arguments[0].type)
+def _cut_scaled(value: str, places: int, result: PgType) -> str:
+    cut = scaled.cut_sql(value, min(places, scaled.MOST_SCALE))
+    return scaled.to_exact(cut, result) if places > 0 else f"CAST({cut} AS {spark_type(result)})"
 
 
 def _root(use: Use) -> str:
-    [value] = (each.sql for each in use.arguments)
+    [value] = use.arguments
     wrong = raised("2201F", "cannot take square root of a negative number")
-    root = numerics.square_root_sql(value, use.result)
-    return f"(CASE WHEN {value} < 0 THEN {wrong} ELSE {root} END)"
+    below = "r.x < 0"
+    if is_unconstrained(value.type):
+        below = "r.x.v.w < 0 OR r.x.v.f < 0"
+    root = divisions.root_sql("r.x", value.type)
+    return scaled.let({"x": value.sql}, "r", f"CASE WHEN {below} THEN {wrong} ELSE {root} END")
 
 
 def _positive(name: str) -> str:
@@ -187,12 +228,18 @@ def _modulo() -> list[Function]:
 
 
 def _whole_quotient(use: Use) -> str:
-    left, right = (each.sql for each in use.arguments)
-    exact = f"({left} - {left} % {right}) / {right}"
+    one, other = use.arguments
+    left, right = one.sql, other.sql
+    if is_unconstrained(one.type) or is_unconstrained(other.type):
+        exact = divisions.whole_quotient_sql(left, one.type, right, other.type)
+    else:
+        exact = f"({left} - {left} % {right}) / {right}"
     return f"CAST({exact} AS {spark_type(use.result)})"
 
 
 def _quotient_digits(arguments: tuple[Argument, ...]) -> PgType:
+    if any(is_unconstrained(each.type) for each in arguments):
+        return bounded(MOST_DIGITS, 0)
     (p, s), (_, t) = digits(arguments[0].type), digits(arguments[1].type)
     return bounded(p - s + t, 0)
 
@@ -201,19 +248,22 @@ _SAME: ResultRule = same_type
 _PLACES = (NUMERIC, INT4)
 FUNCTIONS: tuple[Function, ...] = (
     *_each("abs", lambda _: "ABS({0})", "The absolute value."),
-    scalar("abs", (NUMERIC,), _SAME, "ABS({0})", "The absolute value."),
+    scalar("abs", (NUMERIC,), _SAME, ABSOLUTE, "The absolute value."),
     *(
         entry
         for name in ("ceil", "ceiling")
         for entry in (
             scalar(name, (FLOAT8,), FLOAT8, _whole("CEIL"), "The next whole number above."),
-            scalar(name, (NUMERIC,), _to_whole, _cast("CEIL({0})"), "The next above."),
+            scalar(name, (NUMERIC,), _to_whole, _next_whole("CEIL", ">"), "The next above."),
         )
     ),
     scalar("floor", (FLOAT8,), FLOAT8, _whole("FLOOR"), "The next whole number below."),
-    scalar("floor", (NUMERIC,), _to_whole, _cast("FLOOR({0})"), "The next whole number below."),
+    scalar(
+        *("floor", (NUMERIC,), _to_whole, _next_whole("FLOOR", "<")),
+        "The next whole number below.",
+    ),
     scalar("round", (FLOAT8,), FLOAT8, "RINT({0})", "The nearest whole number, even if two are."),
-    scalar("round", (NUMERIC,), _to_whole, _cast("ROUND({0}, 0)"), "The nearest whole number."),
+    scalar("round", (NUMERIC,), _to_whole, _nearest, "The nearest whole number."),
     scalar("round", _PLACES, _to_places, _rounded, "Rounded to so many digits."),
     scalar(
         *("trunc", (FLOAT8,), FLOAT8),
@@ -227,9 +277,9 @@ FUNCTIONS: tuple[Function, ...] = (
         "(CASE WHEN ISNAN({0}) OR {0} = 0D THEN 0D ELSE SIGN({0}) END)",
         "-1, 0 or 1.",
     ),
-    scalar("sign", (NUMERIC,), bounded(1, 0), _cast("SIGN({0})"), "-1, 0 or 1."),
+    scalar("sign", (NUMERIC,), bounded(1, 0), _sign, "-1, 0 or 1."),
     scalar("sqrt", (FLOAT8,), FLOAT8, SQUARE_ROOT, "The square root."),
-    scalar("sqrt", (NUMERIC,), _root_type, _root, "The square root, with 16 digits."),
+    scalar("sqrt", (NUMERIC,), NUMERIC, _root, "The square root."),
     scalar("ln", (FLOAT8,), FLOAT8, _positive("LN"), "The natural logarithm."),
     *LOGARITHMS,
     scalar("log", (FLOAT8,), FLOAT8, _positive("LOG10"), "The logarithm to base 10."),

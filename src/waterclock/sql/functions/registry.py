@@ -52,6 +52,8 @@ class Use:
     result: PgType
     facts: SessionFacts
     at: int
+    is_distinct: bool = False
+    """Whether an aggregate is one of distinct values."""
 
     @property
     def zone(self) -> str:

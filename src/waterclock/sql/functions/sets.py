@@ -13,12 +13,16 @@ from waterclock.model.pg_types import (
     PgType,
 )
 from waterclock.sql.dialect import datetimes as dt
+from waterclock.sql.dialect import scaled
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.types import (
     ANYARRAY,
     ANYELEMENT,
     TEXT_ARRAY,
     common_numeric,
+    digits,
+    is_unconstrained,
+    padded_numeric,
     spark_type,
 )
 from waterclock.sql.functions import arrays, patterns
@@ -26,6 +30,7 @@ from waterclock.sql.functions.json_rows import JSON_ROWS
 from waterclock.sql.functions.registry import Argument, Function, Refused, SqlRule, Use, rows
 
 _ZERO_STEP = raised("22023", "step size cannot equal zero")
+_SHOWN = scaled.made("m.x.v.w", "m.x.v.f", "m.s")
 _MOST = 10_000_000
 _TOO_MANY = raised("0A000", f"generate_series() of more than {_MOST} rows is not supported")
 """All rows are made at once, so that there must be room for them."""
@@ -49,21 +54,37 @@ def _series(use: Use) -> str:
 
 
 def _numeric_series_type(arguments: tuple[Argument, ...]) -> PgType:
+    if any(is_unconstrained(each.type) for each in arguments):
+        raise Refused(
+            "generate_series() of numbers without a declared scale", "Cast them to numeric(p,s)."
+        )
+    if padded_numeric([each.type for each in arguments]) == NUMERIC:
+        raise Refused("generate_series() of numbers of so many digits", "Cast to fewer digits.")
     return common_numeric([each.type for each in arguments])
 
 
 def _numeric_series(use: Use) -> str:
     """Spark has sequences of integers only: count the steps, and multiply."""
-    kind = spark_type(use.result)
+    types = [each.type for each in use.arguments]
+    kind = spark_type(padded_numeric(types))
     start, stop = use.arguments[0].sql, use.arguments[1].sql
     step = use.arguments[2].sql if len(use.arguments) > 2 else "1BD"
     count = f"CAST(FLOOR(({stop} - {start}) / {step}) AS BIGINT)"
     values = f"TRANSFORM(SEQUENCE(0L, {count}), n -> CAST({start} + n * {step} AS {kind}))"
     going = f"({step} > 0 AND {start} <= {stop}) OR ({step} < 0 AND {start} >= {stop})"
-    return (
+    found = (
         f"(CASE WHEN {step} = 0 THEN {_ZERO_STEP} WHEN {going} THEN {values}"
         f" ELSE CAST(ARRAY() AS ARRAY<{kind}>) END)"
     )
+    if not is_unconstrained(use.result):
+        return found
+    # The first has the digits of the start, the others those of the step too.
+    first = digits(types[0])[1]
+    later = max(first, digits(types[2])[1] if len(types) > 2 else 0)
+    whole = scaled.from_exact("n", padded_numeric(types))
+    scale = f"CASE WHEN i = 0 THEN {first}S ELSE {later}S END"
+    body = f"(n, i) -> {scaled.let({'x': whole, 's': scale}, 'm', _SHOWN)}"
+    return f"TRANSFORM({found}, {body})"
 
 
 def _time_series(use: Use) -> str:

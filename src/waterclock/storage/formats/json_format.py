@@ -36,12 +36,14 @@ from waterclock.model.schema import (
     Int,
     Interval,
     Json,
+    Numeric,
     Struct,
     Text,
     TimeOfDay,
     Timestamp,
     Uuid,
 )
+from waterclock.persist.numerics import TooManyDigits, parts_of
 from waterclock.persist.rows import arrow_type
 from waterclock.storage.formats.api import Decoded
 from waterclock.storage.formats.jsonb import normal_form
@@ -169,6 +171,8 @@ def _type(kind: ColumnType) -> tuple[Any, Convert | None]:
             return float, None
         case Decimal(_, scale):
             return decimal.Decimal, _quantizer(scale)
+        case Numeric():
+            return decimal.Decimal, _own_scale
         case Text():
             return str, None
         case Bytes():
@@ -263,6 +267,16 @@ def _quantizer(scale: int) -> Convert:
             raise ValueError(f"{value} is out of range") from None
 
     return quantized
+
+
+def _own_scale(value: decimal.Decimal) -> dict[str, Any]:
+    """A number with the digits behind the point that it was written with."""
+    if not value.is_finite():
+        raise ValueError(f"{value} is not a number")
+    try:
+        return parts_of(value)
+    except TooManyDigits:
+        raise ValueError(f"{value} is out of range") from None
 
 
 def _bytes_of(value: uuid.UUID) -> bytes:

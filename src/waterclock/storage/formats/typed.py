@@ -5,6 +5,7 @@ The forms are the plain ones: digits, ISO 8601, `true` and `false`, bytes as `\\
 
 from __future__ import annotations
 
+import decimal
 import uuid
 from collections.abc import Callable
 from typing import Any, assert_never
@@ -23,12 +24,14 @@ from waterclock.model.schema import (
     Int,
     Interval,
     Json,
+    Numeric,
     Struct,
     Text,
     TimeOfDay,
     Timestamp,
     Uuid,
 )
+from waterclock.persist.numerics import TooManyDigits, parts_of
 from waterclock.persist.rows import arrow_type
 from waterclock.storage.formats.jsonb import normal_form
 from waterclock.storage.sources.errors import InvalidSource
@@ -50,6 +53,8 @@ def typed(texts: pa.Array, column: Column) -> tuple[pa.Array, pa.Array]:
                 return given.cast(target), fine
             except pa.ArrowInvalid:
                 return _one_by_one(given, column, lambda text: _cast(text, target))
+        case Numeric():
+            return _one_by_one(texts, column, _number)
         case Json():
             return _one_by_one(texts, column, lambda text: normal_form(text.encode()))
         case Uuid():
@@ -81,6 +86,16 @@ def _one_by_one(
 
 def _cast(text: str, target: pa.DataType) -> Any:
     return pa.scalar(text).cast(target).as_py()  # ArrowInvalid is a ValueError
+
+
+def _number(text: str) -> dict[str, Any]:
+    try:
+        number = decimal.Decimal(text)
+        if not number.is_finite():
+            raise ValueError(text)
+        return parts_of(number)
+    except (decimal.InvalidOperation, TooManyDigits):
+        raise ValueError(text) from None
 
 
 def _bytes(text: str) -> bytes:

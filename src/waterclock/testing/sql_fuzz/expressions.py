@@ -14,9 +14,9 @@ Scope = Mapping[str, Sequence[str]]
 """The columns that can be named, by type."""
 
 _LITERALS: dict[str, tuple[str, ...]] = {
-    "int4": ("0", "1", "2", "-1", "3", "10"),
+    "int4": ("0", "1", "2", "(-1)", "3", "10"),
     "int8": ("0::bigint", "5::bigint", "-7::bigint"),
-    "numeric": ("0.5", "1.00", "-2.25", "3"),
+    "numeric": ("0.5", "1.00", "(-2.25)", "3"),
     "float8": ("0.5::float8", "2::float8", "-1.5::float8"),
     "text": ("''", "'a'", "'abc'", "'B c'", "'é'"),
     "date": ("date '2024-02-29'", "date '2000-01-01'"),
@@ -44,6 +44,7 @@ _FORMS: dict[str, tuple[str, ...]] = {
         *("({numeric} + {numeric})", "({numeric} - {numeric})", "({numeric} * {int4})"),
         *("round({numeric}, 1)", "trunc({numeric})", "abs({numeric})", "{int4}::numeric(10,2)"),
         *("ceil({numeric})", "floor({numeric})", "({numeric} % nullif({numeric}, 0))"),
+        *("({numeric} / nullif({numeric}, 0))", "sqrt(abs({numeric}))", "greatest({numeric}, 1)"),
     ),
     "float8": (
         *(

@@ -11,7 +11,7 @@ _KINDS = {name: kind.partition("(")[0] for name, kind in COLUMNS.items()}
 _SELECTED = ("int4", "int8", "numeric", "text", "date", "timestamp", "bool", "float8")
 _AGGREGATES = {
     "int8": ("count(*)", "count({int4})", "sum({int4})", "count(distinct {text})"),
-    "numeric": ("sum({numeric})", "max({numeric})", "sum({int8})"),
+    "numeric": ("sum({numeric})", "max({numeric})", "sum({int8})", "avg({numeric})"),
     "int4": ("min({int4})", "max({int4})"),
     "text": ("max({text})", "min({text})", "string_agg({text}, ',' order by {text})"),
     "date": ("min({date})", "max({date})"),

@@ -24,6 +24,7 @@ from waterclock.model.pg_types import (
     array_of,
     numeric,
 )
+from waterclock.persist.numerics import python_value
 from waterclock.sql.ast.common import DefaultValue, ExpressionText
 from waterclock.sql.binding import (
     BoundColumn,
@@ -356,7 +357,7 @@ def test_one_constant() -> None:
     facts = session_facts()
     value = literal_value(ExpressionText("1700000000000", 1), NUMERIC, facts=facts)
     assert value is not None
-    assert value.as_py() == 1_700_000_000_000
+    assert python_value(value) == 1_700_000_000_000
     assert literal_value(ExpressionText("1 + 1", 1), INT8, facts=facts) is None
 
 

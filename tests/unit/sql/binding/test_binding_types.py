@@ -65,7 +65,6 @@ def test_expressions_have_the_types_of_postgres() -> None:
         ("c - 0.1", 11, 2),
         ("c * 1.5", 13, 3),
         ("c * c", 21, 4),
-        ("c / 3", 38, 16),
         ("1 / 3.0", 20, 20),
         ("7 / 7.0", 21, 20),
         ("100000.0 / 3", 17, 12),
@@ -74,12 +73,13 @@ def test_expressions_have_the_types_of_postgres() -> None:
         ("-c", 10, 2),
         ("sum(c)", 20, 2),
         ("sum(big)", 29, 0),
-        ("avg(a)", 38, 16),
         ("round(c)", 9, 0),
         ("round(c, 1)", 10, 1),
         ("ceil(c)", 9, 0),
-        ("coalesce(c, 0)", 12, 2),
-        ("case when bl then c else 1.5555 end", 12, 4),
+        ("coalesce(c, 0.00)", 10, 2),
+        ("case when bl then c else 155.55 end", 10, 2),
+        ("round(n, 2)", 37, 2),
+        ("ceil(n)", 38, 0),
         ("a::numeric", 10, 0),
         ("c::numeric", 10, 2),
         ("a::numeric(8,3)", 8, 3),
@@ -92,7 +92,14 @@ def test_numerics_carry_the_digits_they_have(expression: str, precision: int, sc
     assert ((modifier - 4) >> 16, (modifier - 4) & 0xFFFF) == (precision, scale)
 
 
-@pytest.mark.parametrize("expression", ["n", "n + 1", "n * c", "c / n", "sum(n)", "avg(n)", "-n"])
-def test_a_numeric_without_scale_stays_one(expression: str) -> None:
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *("n", "n + 1", "n * c", "c / n", "sum(n)", "avg(n)", "-n", "c / 3", "avg(a)", "avg(c)"),
+        *("coalesce(c, 0)", "case when bl then c else 1.5555 end", "a::text::numeric", "sqrt(c)"),
+        *("greatest(c, 1)", "n % 2", "abs(n)", "f::numeric", "stddev(a)", "variance(c)"),
+    ],
+)
+def test_values_with_scales_of_their_own(expression: str) -> None:
     relations = KnownRelations({"t": T})
     assert bound(f"SELECT {expression} FROM t", relations).columns[0].type.modifier == -1

@@ -13,7 +13,7 @@ from functools import cached_property
 import msgspec
 
 from waterclock.model.ids import GlobalId
-from waterclock.model.pg_types import PgType, column_type
+from waterclock.model.pg_types import PgType, column_type, with_fixed_scale
 from waterclock.model.schema import Column, Schema
 
 _SIMPLE = re.compile(r"[a-z_][a-z0-9_$]*")
@@ -63,6 +63,8 @@ class PostgresDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """A source. `system` is the identifier of the server, which no other has.
 
     `version` is the number of the transaction that wrote the publication's properties last.
+    Without `own_scales` it is of the time when numbers of no declared scale were held with 18
+    digits behind the point, and so they stay.
     """
 
     connection: str
@@ -73,6 +75,7 @@ class PostgresDefinition(msgspec.Struct, frozen=True, kw_only=True):
     tables: tuple[UpstreamTable, ...]
     owns_publication: bool = False
     """Whether the publication was made for the source, and goes with it."""
+    own_scales: bool = False
 
     @property
     def connection_id(self) -> GlobalId:
@@ -84,7 +87,18 @@ class PostgresDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
 def definition_of(encoded: bytes) -> PostgresDefinition:
     """The definition that was encoded."""
-    return msgspec.msgpack.decode(encoded, type=PostgresDefinition)
+    found = msgspec.msgpack.decode(encoded, type=PostgresDefinition)
+    if found.own_scales:
+        return found
+    return msgspec.structs.replace(found, tables=tuple(map(_with_fixed_scale, found.tables)))
+
+
+def _with_fixed_scale(table: UpstreamTable) -> UpstreamTable:
+    columns = tuple(
+        msgspec.structs.replace(column, held=with_fixed_scale(column.held))
+        for column in table.columns
+    )
+    return msgspec.structs.replace(table, columns=columns)
 
 
 def quoted(name: str) -> str:

@@ -99,6 +99,7 @@ def define(connection: str, settings: ConnectionSettings, wanted: Wanted) -> Fou
         system=system,
         tables=chosen,
         owns_publication=owns,
+        own_scales=True,
     )
     return Found(definition, chosen, notices)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from waterclock.model.pg_types import PgType, column_type, element_of, format_type, type_info
-from waterclock.persist.rows import arrow_type
+from waterclock.persist.numerics import (
+    MOST_SCALE,
+    MOST_WHOLE,
+    TooManyDigits,
+    from_texts,
+    parts_of,
+)
+from waterclock.persist.rows import NUMERIC, arrow_type
 from waterclock.storage.sources.postgres.array_texts import Unholdable, elements_of
 from waterclock.storage.sources.postgres.moments import date_of, interval_of, moment_of, time_of
 
@@ -38,6 +46,7 @@ SETTINGS = {
 """The settings of every connection, so that a value has the same text in all of them. Without row
 security, a table that hides rows from us is an error instead of a smaller table."""
 
+_HOLDABLE = rf"^-?\d{{1,{MOST_WHOLE}}}(?:\.\d{{1,{MOST_SCALE}}})?$"
 _PLAIN_MOMENT = r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?$"
 
 
@@ -78,8 +87,17 @@ def _at_once(texts: pa.StringArray, name: str, target: pa.DataType) -> pa.Array 
             return _moments(texts, target)
         case "time" | "interval" | "uuid" | "bytea":
             return None
+        case "numeric" if target == NUMERIC:
+            return _numbers(texts)
         case _:
             return texts.cast(target)
+
+
+def _numbers(texts: pa.Array) -> pa.Array | None:
+    """Numbers that all fit; PostgreSQL writes them without an exponent."""
+    if pc.all(pc.match_substring_regex(texts, _HOLDABLE)).as_py() is False:
+        return None
+    return from_texts(texts)
 
 
 def _moments(texts: pa.Array, target: pa.DataType) -> pa.Array | None:
@@ -118,8 +136,17 @@ def _reader(name: str, target: pa.DataType) -> Callable[[str], Any]:
             return lambda text: bytes.fromhex(text.replace("-", ""))
         case "bytea":
             return lambda text: bytes.fromhex(text.removeprefix("\\x"))
+        case "numeric" if target == NUMERIC:
+            return _number
         case _:
             return partial(_cast, target=target)
+
+
+def _number(text: str) -> dict[str, Any]:
+    try:
+        return parts_of(Decimal(text))
+    except (ArithmeticError, AssertionError, TooManyDigits) as fault:
+        raise Unholdable(text) from fault
 
 
 def _cast(text: str, target: pa.DataType) -> Any:

@@ -24,6 +24,7 @@ from pgoutput_bytes import (
     update_without_old,
 )
 
+from waterclock.persist.numerics import numbers_of
 from waterclock.persist.rows import DIFF
 from waterclock.storage.sources.api import OFFSET, Messages
 from waterclock.storage.sources.errors import SourceFault
@@ -45,6 +46,7 @@ def changes(messages: Iterable[Messages]) -> Counter[tuple[tuple[Any, ...], int]
     for each in messages:
         assert each.output == "public.t"
         columns = {name: each.batch.column(name).to_pylist() for name in each.batch.schema.names}
+        columns["n"] = numbers_of(each.batch.column("n"))
         rows = zip(*(columns[name] for name in ("a", "b", "n")), strict=True)
         for line, offset, diff in zip(rows, columns[OFFSET], columns[DIFF], strict=True):
             found[line, offset] += diff

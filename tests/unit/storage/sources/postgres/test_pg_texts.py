@@ -36,6 +36,7 @@ from waterclock.model.pg_types import (
     column_type,
     numeric,
 )
+from waterclock.persist.numerics import parts_of
 from waterclock.persist.rows import arrow_type
 from waterclock.storage.sources.postgres.array_texts import Unholdable, elements_of
 from waterclock.storage.sources.postgres.moments import date_of, moment_of, time_of
@@ -67,7 +68,8 @@ def held(texts: list[str | None], declared: PgType) -> list[Any]:
         (INT8, "-9223372036854775808", -(2**63)),
         (FLOAT4, "1.5e-05", pytest.approx(1.5e-5)),
         (FLOAT8, "-Infinity", float("-inf")),
-        (NUMERIC, str(WIDE), WIDE),
+        (NUMERIC, str(WIDE), parts_of(WIDE)),
+        (NUMERIC, "-1.50", parts_of(Decimal("-1.50"))),
         (numeric(4, 2), "-12.30", Decimal("-12.30")),
         (TEXT, "a\u0301 \n", "a\u0301 \n"),
         (JSONB, '{"a": 1}', '{"a": 1}'),
@@ -99,8 +101,8 @@ def test_values(declared: PgType, text: str, value: Any) -> None:
     [
         (NUMERIC, "NaN"),
         (NUMERIC, "Infinity"),
-        (NUMERIC, "0.0000000000000000001"),
-        (NUMERIC, "123456789012345678901"),
+        (NUMERIC, "0." + "0" * 36 + "1"),
+        (NUMERIC, "1" + "0" * 38),
         (numeric(4, 2), "123.45"),
         (INTERVAL, "infinity"),
         (array_of(INT4), "{{1,2},{3,4}}"),

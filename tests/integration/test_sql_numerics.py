@@ -1,0 +1,165 @@
+"""Numbers with scales of their own beside a real PostgreSQL: the same to the last zero."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from decimal import Decimal
+
+import pytest
+from pyspark.sql import SparkSession
+
+from waterclock.testing.services import PostgresServer
+from waterclock.testing.sql_oracle.engine import Engine, tuned
+from waterclock.testing.sql_oracle.oracle import Oracle, connected
+
+pytestmark = [pytest.mark.slow, pytest.mark.service]
+
+PAIRS = 600
+CALLS = [
+    *(
+        "(a3 / 1000)::numeric(9,3) ^ 2",
+        "(a2 / 100)::numeric(8,1) ^ 3",
+        "power(a3, 2)",
+        "a3 ^ 0",
+        "a3 ^ 1",
+    ),
+    *("sqrt(abs(a0))", "sqrt(abs(a2))", "sqrt(abs(a3))", "sqrt(abs(a0) / 7)"),
+    *("a0 / a1", "a1 / a0", "a0 + a1", "a0 - a1", "a0 * a1", "a0 % a1", "div(a0, a1)", "- a0"),
+    *("abs(a0)", "a0 = a1", "a0 < a1", "a0 <= a1", "a0 / 3", "a0 * 2", "a0 + 1.50", "1 / a0"),
+    *("round(a0, 2)", "trunc(a0, 3)", "round(a0)"),
+    *("ceil(a0)", "floor(a0)", "trunc(a0)", "sign(a0)"),
+    *("a0::text", "a0::numeric(38,4)", "a0::numeric(30,2)"),
+    *("a0::float8", "a0 || ''", "to_jsonb(a0)"),
+    *("greatest(a0, a1)", "least(a0, a1, 0)", "coalesce(a0, 0)", "nullif(a0, a1)"),
+    *("CASE WHEN a0 > a1 THEN a0 ELSE 0 END", "ARRAY[a0, a1, 1.5]", "a0::text::numeric"),
+    *("round(a0 / a1, 2)", "a0 / a1 * 100"),
+    *("(a0 + a1) / 2", "a0 IN (a1, 1, 2.50)", "a0::float8::numeric"),
+    *("to_char(a0, 'FM999999999990.00')", "a0 BETWEEN 0.0 AND a1", "a0 IS DISTINCT FROM a1"),
+    *("round(a0, -2)", "trunc(a0, -1)", "mod(a0, 7)", "a2 / a3"),
+    *("a3 / a2", "a2 / 7", "1 / a3", "a2 * a3"),
+    *("a0 / a3", "a2 * a0", "a3 + a0", "a2 / a3 / 3", "CASE WHEN a3 > 0 THEN a2 ELSE a3 END"),
+]
+ROWS = (
+    *("1.0", "1.00", "1", "2.50", "2.5", None, "0.0", "-0.000", "10", "1e1", "-2.5", "100000.001"),
+    *("0.00001", "0.33333", "1.00", "2.500"),
+)
+QUERIES = (
+    "SELECT sum(n), avg(n), max(n) FROM t",
+    "SELECT g, sum(n), avg(n), count(n), count(DISTINCT n) FROM t GROUP BY g ORDER BY g",
+    "SELECT g, sum(i), avg(i), avg(m), sum(m), sum(m) / count(*), avg(i) * avg(m) FROM t"
+    " GROUP BY g ORDER BY g",
+    "SELECT sum(DISTINCT n), avg(DISTINCT n), sum(n) FILTER (WHERE i > 5) FROM t WHERE n"
+    " <> 1 AND n <> 2.5",
+    "SELECT avg(n), avg(i), sum(n) FROM t WHERE false",
+    "SELECT g, stddev(m), variance(m), stddev_pop(i), var_pop(i), var_samp(m) FROM t GROUP BY g"
+    " ORDER BY g",
+    "SELECT stddev(m) FROM t WHERE id = 3",
+    "SELECT var_pop(m), stddev_pop(i) FROM t WHERE id = 3",
+    "SELECT n::float8, count(*) FROM t GROUP BY n ORDER BY n NULLS FIRST",
+    "SELECT count(*), sum(c) FROM (SELECT n, count(*) AS c FROM t GROUP BY n) AS x",
+    "SELECT count(*) FROM (SELECT DISTINCT n FROM t) AS x",
+    "SELECT n + 0.000 FROM (SELECT DISTINCT n FROM t) AS x ORDER BY 1",
+    "SELECT a.id, b.id FROM t AS a JOIN t AS b ON a.n = b.n ORDER BY 1, 2",
+    "SELECT a.id, b.id FROM t AS a JOIN t AS b ON a.n = b.i ORDER BY 1, 2",
+    "SELECT a.id, b.id FROM t AS a LEFT JOIN t AS b ON a.n = b.m ORDER BY 1, 2",
+    "SELECT id FROM t WHERE n IN (SELECT m FROM t) ORDER BY id",
+    "SELECT id FROM t WHERE n NOT IN (SELECT m FROM t WHERE m > 1) ORDER BY id",
+    "SELECT id, n IN (SELECT n FROM t WHERE id > 3) FROM t ORDER BY id",
+    "SELECT id, n, lag(n) OVER (ORDER BY id), sum(n) OVER (ORDER BY id), avg(n) OVER"
+    " (ORDER BY id) FROM t ORDER BY id",
+    "SELECT id, rank() OVER (ORDER BY n), count(*) OVER (PARTITION BY n) FROM t ORDER BY id",
+    "SELECT 1.5 UNION ALL SELECT 2.25 ORDER BY 1",
+    "SELECT 1.5 UNION SELECT 2.25 UNION SELECT 3 ORDER BY 1",
+    "SELECT n + 0.0000000 FROM t UNION SELECT m + 0.0000000 FROM t ORDER BY 1",
+    "SELECT n + 0.0000000 FROM t INTERSECT SELECT m + 0.0000000 FROM t ORDER BY 1",
+    "SELECT n + 0.0000000 FROM t EXCEPT SELECT m FROM t ORDER BY 1",
+    "SELECT * FROM (VALUES (1.5), (2), (3.250)) AS v(x) ORDER BY x",
+    "SELECT n FROM t ORDER BY n DESC, id LIMIT 5",
+    "SELECT n FROM t ORDER BY n DESC NULLS LAST, id",
+    "SELECT array_agg(n ORDER BY id), string_agg(n::text, ',' ORDER BY id), jsonb_agg(n"
+    " ORDER BY id) FROM t",
+    "SELECT g, count(*), GROUPING(n), n * 1.0000000 FROM t WHERE n IS NOT NULL GROUP BY"
+    " GROUPING SETS ((g, n), (g), ()) ORDER BY 1, 3, 4, 2",
+    "SELECT generate_series(1, 2.5, 0.5)",
+    "SELECT generate_series(1.50, 4)",
+    "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY m) FROM t",
+    "SELECT 100.0 * sum(CASE WHEN g = 'a' THEN m ELSE 0 END) / sum(m) FROM t",
+    "SELECT sum(CASE WHEN g = 'a' THEN m ELSE 0 END), sum(CASE WHEN g = 'zz' THEN m ELSE"
+    " 0 END) FROM t",
+    "SELECT coalesce(sum(m), 0), coalesce(sum(m) FILTER (WHERE false), 0) FROM t",
+    "SELECT ARRAY[1.0, 2] = ARRAY[1.00, 2.0], ARRAY[1.0, n] @> ARRAY[1.000] FROM t ORDER BY id",
+    "SELECT array_position(ARRAY[n, 1.0], 1.000), array_remove(ARRAY[n, 2.0, 1.00], 1)"
+    " FROM t ORDER BY id",
+    "SELECT 2.50 = ANY (array_agg(n)), 7 = ANY (array_agg(n)) FROM t",
+    "SELECT DISTINCT ON (n) n + 0.0000000 FROM t ORDER BY n",
+    "SELECT (SELECT max(n) FROM t), (SELECT min(n) + 0.000 FROM t WHERE n > 1)",
+    "SELECT n FROM t WHERE n > 0.5 AND n <= 2.5 ORDER BY id",
+    "SELECT (n, m) = (1, 1.50), (n, id) < (2.5, 100) FROM t ORDER BY id",
+    "SELECT mode() WITHIN GROUP (ORDER BY n) * 1.0000 FROM t",
+)
+
+
+@pytest.fixture(scope="module")
+def engine(spark: SparkSession) -> Engine:
+    return Engine(tuned(spark))
+
+
+@pytest.fixture(scope="module")
+def oracle(postgres_server: PostgresServer) -> Iterator[Oracle]:
+    with connected(postgres_server) as found:
+        yield found
+
+
+def _drawn(chance: random.Random) -> Decimal:
+    digits = chance.randrange(1, 12)
+    number = Decimal(chance.randrange(0, 10**digits)).scaleb(-chance.randrange(0, 10))
+    if chance.random() < 0.3:  # the first digits of both decide, so let them often be the same
+        number = Decimal(chance.choice((0, 1, 9, 10, 100, 9999, 10000, 12345))).scaleb(
+            -chance.randrange(0, 7)
+        )
+    return -number if chance.random() < 0.2 else number
+
+
+def test_arithmetic_on_random_numbers_of_random_scales(engine: Engine, oracle: Oracle) -> None:
+    chance = random.Random(5)
+    rows = [
+        (
+            f"{_drawn(chance):f}" if chance.random() < 0.95 else None,
+            f"{_drawn(chance):f}",
+            f"{chance.randrange(-10_000, 10_000_000)}",
+            f"{Decimal(chance.randrange(-500, 10_000_000)).scaleb(-2):f}",
+        )
+        for _ in range(PAIRS)
+    ]
+    types = ("numeric", "numeric", "int4", "numeric(12,2)")
+    engine.create("numbers", types, rows)
+    oracle.create("numbers", types, rows)
+    wrong, beyond = [], 0
+    for call, answer in zip(CALLS, engine.answers("numbers", CALLS), strict=True):
+        theirs = oracle.outcomes("numbers", call)
+        outcomes = getattr(answer, "outcomes", None)
+        assert outcomes is not None, (call, answer)
+        for number, row in enumerate(rows):
+            ours = outcomes[number]
+            if ours == theirs[number] or (ours or "").startswith("!") is True:
+                is_value = (theirs[number] or "").startswith("=")
+                beyond += bool((ours or "").startswith("!") and is_value)
+                continue
+            wrong.append((call, row, ours, theirs[number]))
+    assert not wrong, str(wrong[:12] + wrong[:: len(wrong) // 12 + 1])
+    assert beyond < PAIRS * len(CALLS) // 100, "only what has more digits than there are fails"
+
+
+def test_queries_over_numbers_of_many_scales(engine: Engine, oracle: Oracle) -> None:
+    types = {"g": "text", "i": "int4", "n": "numeric", "m": "numeric(8,2)"}
+    rows = [("abc"[n % 3], str(n), value, f"{n * 5 / 4:.2f}") for n, value in enumerate(ROWS)]
+    engine.create_named("t", types, rows)
+    oracle.create_named("t", types, rows)
+    wrong = []
+    for query in QUERIES:
+        ours, theirs = engine.rows(query), oracle.texts(query)
+        found = ours if isinstance(ours, str) else ours[1]
+        if found != theirs:
+            wrong.append((query, found, theirs))
+    assert wrong == []
