@@ -24,7 +24,7 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +40,7 @@ from waterclock.compute.dataflow.program import Program
 from waterclock.compute.plan.translate import Translation
 from waterclock.compute.relations import Relations
 from waterclock.compute.spark import open_session
+from waterclock.model.ids import GlobalId
 from waterclock.server.java import find_java
 
 VIEW = """
@@ -90,10 +91,10 @@ class Bench:
         return self.spark.range(1).coalesce(1).mapInArrow(passed_on, schema)
 
 
-def step(dataflow: Dataflow, deltas: dict[object, pa.Table]) -> tuple[float, list[pa.Table]]:
+def step(dataflow: Dataflow, deltas: Mapping[GlobalId, pa.Table]) -> tuple[float, list[pa.Table]]:
     upper = dataflow.upper + 1
     began = time.perf_counter()
-    ticked = dataflow.compute(upper, deltas)  # type: ignore[arg-type]
+    ticked = dataflow.compute(upper, deltas)
     dataflow.commit(upper, ticked)
     took = time.perf_counter() - began
     dataflow.merge()

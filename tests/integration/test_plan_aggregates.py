@@ -91,6 +91,14 @@ REGROUPED = {
     "distinct texts, joined in order": (
         "SELECT k, string_agg(DISTINCT s, ',') WITHIN GROUP (ORDER BY s), max(v) FROM u1 GROUP BY k"
     ),
+    "sums that are too large for their type, now and then": (
+        "SELECT s, sum(v * 1000000000000000000), median(v), avg(v) FROM u1 WHERE v > 0 GROUP BY s"
+    ),
+    "running sums that are too large for their type": (
+        "SELECT k, v, sum(v * 1000000000000000000) OVER (PARTITION BY k ORDER BY v),"
+        " sum(CAST(v AS DECIMAL(38, 37))) FILTER (WHERE b) OVER (PARTITION BY s)"
+        " FROM u1 WHERE v BETWEEN 1 AND 6"
+    ),
     "floating-point keys": "SELECT f, array(f, -f), median(v), count(*) FROM u1 GROUP BY f",
     "filters before functions that see nulls": (
         "SELECT s, k, first(k) FILTER (WHERE v > 1), any_value(s) FILTER (WHERE v > 1), count(*),"

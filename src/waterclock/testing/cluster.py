@@ -157,8 +157,13 @@ def lose_worker_in_a_step(spark: SparkSession, cluster: Cluster) -> threading.Th
     return watching
 
 
-def maintain(folder: Path, scale: float, only: list[int], batches: int, times: int) -> Check:
-    """Maintain queries in a cluster that loses a worker half-way. Raises `Disagreement`."""
+def maintain(
+    folder: Path, scale: float, only: list[int], batches: int, times: int, *, spark_too: bool
+) -> Check:
+    """Maintain queries in a cluster that loses a worker half-way. Raises `Disagreement`.
+
+    With `spark_too` the last time is also compared with what Spark gives there from scratch.
+    """
     with Cluster(folder / "cluster") as cluster:
         spark = brief_session(
             cluster.url, {**_SETTINGS, "spark.executor.extraJavaOptions": brief_options()}
@@ -172,7 +177,7 @@ def maintain(folder: Path, scale: float, only: list[int], batches: int, times: i
                 losing = None
                 if number == batches // 2:
                     losing = lose_worker_in_a_step(spark, cluster)
-                check.batch(times, spark=number == batches - 1)
+                check.batch(times, spark=spark_too and number == batches - 1)
                 if losing is not None:
                     losing.join()
                     print(f"lost a worker, {len(cluster.workers)} left", flush=True)
@@ -189,12 +194,20 @@ def main() -> int:
     parser.add_argument("--batches", type=int, default=4)
     parser.add_argument("--times", type=int, default=2, help="times in each batch")
     parser.add_argument("--only", type=int, nargs="*", help="these queries, not all")
+    parser.add_argument("--spark", action="store_true", help="compare with Spark too, at the end")
     asked = parser.parse_args()
     os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
     only = asked.only or list(range(1, 23))
     with tempfile.TemporaryDirectory() as folder:
         try:
-            check = maintain(Path(folder), asked.scale, only, asked.batches, asked.times)
+            check = maintain(
+                Path(folder),
+                asked.scale,
+                only,
+                asked.batches,
+                asked.times,
+                spark_too=asked.spark,
+            )
         except Disagreement as wrong:
             print(f"wrong: {wrong}")
             return 1

@@ -100,9 +100,9 @@ def files_of(folder: Path) -> list[set[int]]:
 
 def test_twins_have_their_state_in_one_file(tmp_path: Path, state: dict[str, Arrangement]) -> None:
     first = stepped(tmp_path, state, 2, [(7, 5, 0, 1), (7, 1, 1, 1), (7, 1, 1, 1), (8, 3, 1, 0)])
-    assert [tuple(row.values()) for row in first] == [(7, 5, 0, 1), (7, 5, 1, -1), (7, 7, 1, 1)]
+    assert {tuple(row.values()) for row in first} == {(7, 5, 0, 1), (7, 5, 1, -1), (7, 7, 1, 1)}
     second = stepped(tmp_path, state, 3, [(7, 5, 2, -1)])
-    assert [tuple(row.values()) for row in second] == [(7, 7, 2, -1), (7, 2, 2, 1)]
+    assert {tuple(row.values()) for row in second} == {(7, 7, 2, -1), (7, 2, 2, 1)}
     one, *others = files_of(tmp_path)
     assert len(one) == 2
     assert others == [one, one]
@@ -120,7 +120,7 @@ def test_a_twin_that_merges_leaves_the_others_alone(
     assert len(files_of(tmp_path)[0]) == 1
     assert contents(state[NAMES[1]]) == before
     state[NAMES[1]].check()
-    assert stepped(tmp_path, state, 5, [(7, 1, 4, 1)])[-1] == {"c0": 7, "c1": 5, TIME: 4, DIFF: 1}
+    assert {"c0": 7, "c1": 5, TIME: 4, DIFF: 1} in stepped(tmp_path, state, 5, [(7, 1, 4, 1)])
 
 
 def test_twins_whose_runs_end_elsewhere_have_files_of_their_own(

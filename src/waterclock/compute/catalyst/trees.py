@@ -364,6 +364,32 @@ class Builder:
         spec = self._expressions.WindowSpecDefinition(self.seq([]), self.seq([]), frame)
         return Expression(self._expressions.WindowExpression(call, spec))
 
+    def tried(self, function: Expression) -> Expression:
+        """A sum or an average that is null where it would be an error."""
+        mode = getattr(self._expressions, "EvalMode$").__getattr__("MODULE$").TRY()
+        child = function.children[0].java
+        if function.kind == "Average":
+            return Expression(function.java.copy(child, mode))
+        context = function.java.evalContext()
+        context = context.copy(mode, context.allowDecimalPrecisionLoss())
+        return Expression(function.java.copy(child, context))
+
+    def count_of(self, function: Expression) -> Expression:
+        """How many values an aggregate function takes in."""
+        return Expression(self._expressions.aggregate.Count(self.seq(function.children[:1])))
+
+    def with_function(self, call: Expression, function: Expression) -> Expression:
+        """An aggregate call of another function over the same rows."""
+        java = call.java
+        made = self._expressions.aggregate.AggregateExpression(
+            function.java, java.mode(), java.isDistinct(), java.filter(), self._named.newExprId()
+        )
+        return Expression(made)
+
+    def raised(self, message: str) -> Expression:
+        """An expression that has no value, only this error."""
+        return Expression(self._expressions.RaiseError(self.text(message).java))
+
     def without_filter(self, call: Expression) -> Expression:
         """An aggregate call that takes in all rows."""
         java = call.java

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from waterclock.compute.catalyst.trees import Expression, Logical
+from waterclock.compute.plan import overflow
 from waterclock.compute.plan.linear import Linears, attributes_of
 from waterclock.compute.plan.nodes import (
     Aggregate,
@@ -38,17 +39,28 @@ def windowed(linears: Linears, below: Node, windows: Sequence[Logical], output: 
     """Catalyst's windows over one partitioning, the lowest first, in our nodes."""
     partition = [Expression(e) for e in windows[0].field("partitionSpec")]
     keyed, keys = linears.with_columns(below, partition)
+    asked = [tuple(_computed(window)) for window in windows]
+    read = {number for columns in asked for column in columns for number in column.references()}
+    guards = [overflow.guarded(linears, columns, read) for columns in asked]
     parts = tuple(
-        Windows(
-            tuple(_computed(window)),
-            tuple(Expression(e) for e in window.field("orderSpec")),
-        )
-        for window in windows
+        Windows(guard.computed, tuple(Expression(e) for e in window.field("orderSpec")))
+        for guard, window in zip(guards, windows, strict=True)
     )
     made = attributes_of(column for part in parts for column in part.columns)
     reason = "window functions look at the whole group"
     node = Regroup(keyed, keys, parts, False, reason, keyed.output + made)
-    return linears.pick(node, output)
+    return _checked(linears, node, guards, output)
+
+
+def _checked(
+    linears: Linears, node: Node, guards: Sequence[overflow.Guarded], output: Attributes
+) -> Node:
+    """The columns of a regroup, some of which are errors where sums are too large."""
+    results = {number: result for guard in guards for number, result in guard.results.items()}
+    if not results:
+        return linears.pick(node, output)
+    columns = [results.get(a.id) or linears.reference(a) for a in output]
+    return linears.computed(node, columns, output)
 
 
 def _computed(window: Logical) -> Iterator[Expression]:
@@ -78,16 +90,18 @@ def aggregated(
         linears.fresh(_over_all(linears, function, columns), f"aggregate_{number}")
         for number, function in enumerate(functions)
     ]
-    made = attributes_of(named)
+    guard = overflow.guarded(linears, named)
     node = Regroup(
         keyed,
         places[: len(keys)],
-        (Windows(tuple(named), ()),),
+        (Windows(guard.computed, ()),),
         True,
         reason,
-        keyed.output + made,
+        keyed.output + attributes_of(guard.computed),
     )
-    return node, tuple(keyed.output[place] for place in places[: len(keys)]), made
+    made = attributes_of(named)
+    rows = _checked(linears, node, [guard], keyed.output + made)
+    return rows, tuple(keyed.output[place] for place in places[: len(keys)]), made
 
 
 def with_row_of_nothing(
