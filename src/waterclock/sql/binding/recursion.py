@@ -8,7 +8,8 @@ error. What PostgreSQL refuses in the recursive term is refused here with its wo
 The types of the columns are those of the first term. Numerics are held without a fixed number of
 digits, for a step may need more of them than the first rows have.
 
-A view that is maintained can not have it: nothing here takes a row back that others followed from.
+A view can not have it, since it may be maintained: nothing here takes a row back that others
+followed from.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Recursion:
         statement = self._queries.statement
         if statement.maintained:
             raise FeatureNotSupported(
-                "WITH RECURSIVE in a view that is maintained is not supported",
+                "WITH RECURSIVE in a view is not supported",
                 table.at,
                 hint=_HINT,
             )

@@ -21,7 +21,7 @@ from waterclock.sql.dialect.scaled import (
     let,
     unscaled,
 )
-from waterclock.sql.dialect.types import MOST_DIGITS
+from waterclock.sql.dialect.types import MOST_DIGITS, digits, is_unconstrained
 
 _ZERO_DIVISOR = raised("22012", "division by zero")
 _MOST_CHUNK = 19
@@ -37,39 +37,60 @@ _ROOT_DIGITS = 12
 def quotient_sql(left: str, left_type: PgType, right: str, right_type: PgType) -> str:
     """The quotient with as many digits as PostgreSQL gives it."""
     (one, s), (other, t) = unscaled("o.a", left_type), unscaled("o.b", right_type)
-    numbers = {"a": one, "s": s, "b": other, "t": t}
-    scale = let(
-        {**_leading("x.a", "x.s", "a"), **_leading("x.b", "x.t", "b")},
-        "y",
-        "16 - 4 * (y.wa - y.wb - CASE WHEN y.fa > y.fb THEN 0 ELSE 1 END)",
-    )
-    known = {
-        **{name: f"x.{name}" for name in ("a", "s", "b", "t")},
-        "r": f"GREATEST({scale}, x.s, x.t, 0)",
+    given = {"a": one, "s": s, "b": other, "t": t}
+    texts = {
+        **{"a": "ABS(x.a)", "b": "ABS(x.b)", "n": "(x.a < 0) <> (x.b < 0)"},
+        **{f"t{name}": f"CAST(ABS(x.{name}) AS STRING)" for name in "ab"},
     }
-    negative = "(z.a < 0) <> (z.b < 0)"
-    divided = _divided("ABS(z.a)", "ABS(z.b)", "z.r + z.t - z.s")
-    signed = f"{divided} * CASE WHEN {negative} THEN -1BD ELSE 1BD END"
+    weights = {"a": _weight("y.a", "y.ta", "x.s"), "b": _weight("y.b", "y.tb", "x.t")}
+    is_more = f"{_first('y.a', 'y.ta', 'x.s', 'w.a')} > {_first('y.b', 'y.tb', 'x.t', 'w.b')}"
+    scale = f"16 - 4 * (w.a - w.b - CASE WHEN {is_more} THEN 0 ELSE 1 END)"
+    known = {"r": f"CAST(GREATEST({scale}, x.s, x.t, 0) AS INT)"}
+    quotient = _quotient("(z.r + x.t - x.s)", right_type)
+    signed = f"CAST({quotient} * CASE WHEN y.n THEN -1BD ELSE 1BD END AS {WHOLE})"
     body = (
-        f"CASE WHEN z.a IS NULL OR z.b IS NULL THEN NULL WHEN z.b = 0 THEN {_ZERO_DIVISOR}"
-        f" WHEN z.r > {MOST_SCALE} THEN {TOO_LONG}"
-        f" ELSE {from_unscaled(f'CAST({signed} AS {WHOLE})', 'z.r')} END"
+        f"CASE WHEN y.a IS NULL OR y.b IS NULL THEN NULL WHEN y.b = 0 THEN {_ZERO_DIVISOR}"
+        f" WHEN z.r > {MOST_SCALE} THEN {TOO_LONG} ELSE {from_unscaled(signed, 'z.r')} END"
     )
-    inner = let(numbers, "x", let(known, "z", body))
+    inner = let(given, "x", let(texts, "y", let(weights, "w", let(known, "z", body))))
     return let({"a": left, "b": right}, "o", inner)
 
 
-def _leading(number: str, scale: str, name: str) -> dict[str, str]:
-    """The place of the first group of four digits, counted from the point, and the group."""
-    text = f"CAST(ABS({number}) AS STRING)"
+def _quotient(more: str, right_type: PgType) -> str:
+    """`y.a` by `y.b`, which are above zero, with so many digits more, rounded.
+
+    Most quotients are small enough to be made at once, which is much quicker.
+    """
+    precision = MOST_DIGITS if is_unconstrained(right_type) else digits(right_type)[0]
+    length = f"LENGTH(y.ta) + {more}"
+    fits = (
+        f"{more} >= 0 AND {length} <= {MOST_DIGITS}"
+        f" AND {length} - LENGTH(y.tb) < {_room(precision)}"
+    )
+    found = f"CAST((f.n - g.m) / CAST(y.b AS DECIMAL({precision},0)) AS {WHOLE})"
+    rounded = f"({found} + CASE WHEN g.m >= y.b - g.m THEN 1BD ELSE 0BD END)"
+    number = {"n": f"CAST(y.a * {_power(more)} AS {WHOLE})"}
+    once = let(number, "f", let({"m": "f.n % y.b"}, "g", rounded))
+    return f"CASE WHEN {fits} THEN {once} ELSE {_divided('y.a', 'y.b', more)} END"
+
+
+def _room(precision: int) -> int:
+    """How many digits before the point Spark has for a quotient by a number of so many digits."""
+    behind = max(6, min(MOST_DIGITS, precision + 1))
+    return MOST_DIGITS - (behind - (behind // 2 + 1))
+
+
+def _weight(number: str, text: str, scale: str) -> str:
+    """The place of the first group of four digits, counted from the point."""
     place = f"(LENGTH({text}) - 1 - {scale})"
-    weight = f"(({place} + 400) DIV 4 - 100)"
-    width = f"CAST({place} - 4 * {weight} + 1 AS INT)"
-    group = f"CAST(LEFT(RPAD({text}, GREATEST(4, LENGTH({text})), '0'), {width}) AS INT)"
-    return {
-        f"w{name}": f"CASE WHEN {number} = 0 THEN 0L ELSE {weight} END",
-        f"f{name}": f"CASE WHEN {number} = 0 THEN 0 ELSE {group} END",
-    }
+    return f"CASE WHEN {number} = 0 THEN 0 ELSE CAST(({place} + 400) DIV 4 - 100 AS INT) END"
+
+
+def _first(number: str, text: str, scale: str, weight: str) -> str:
+    """The first group of four digits, of which some may be zeros that are not written."""
+    width = f"(LENGTH({text}) - {scale} - 4 * {weight})"
+    group = f"CAST(RPAD(LEFT({text}, {width}), {width}, '0') AS INT)"
+    return f"CASE WHEN {number} = 0 THEN 0 ELSE {group} END"
 
 
 def _power(count: str) -> str:
@@ -158,7 +179,7 @@ def _aligned(left: str, left_type: PgType, right: str, right_type: PgType, body:
 def root_sql(value: str, declared: PgType) -> str:
     """The square root of a number that is not negative, with PostgreSQL's digits."""
     number, scale = unscaled("o.a", declared)
-    weight = _leading("x.m", "x.s", "a")["wa"]
+    weight = _weight("x.m", "CAST(x.m AS STRING)", "x.s")
     digits_of = {"m": "x.m", "s": "x.s", "r": f"GREATEST(15 - 2 * ({weight}), x.s, 0)"}
     rooted = let({"m": number, "s": scale}, "x", let(digits_of, "z", _rooted("z.m", "z.s", "z.r")))
     return let({"a": value}, "o", rooted)
