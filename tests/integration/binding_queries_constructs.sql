@@ -6,7 +6,6 @@ with recursive r(a) as (select 42 union select t.id from t join r on t.a = r.a) 
 with recursive e(a, b) as (values (1, 2), (2, 3), (3, 4), (1, 3)), r as (select a, b from e union select r.a, e.b from r join e on r.b = e.a) select * from r order by a, b
 with recursive r as (select 1::bigint as n, 1::numeric as f union all select n + 1, f * (n + 1) from r where n < 20) select n, f from r order by n
 with recursive r as (select 1 as n, null::text as s union all select n + 1, coalesce(s, '') || n from r where n < 4) select s, n from r where n > 1 order by n
-with recursive r as (select 1 as n union all select n + 1 from r) select * from r limit 5
 with recursive a as (select 1 as x), r as (select x from a union all select x + 1 from r where x < (select count(*) from u)) select r.x, a.x from r, a order by 1
 with recursive r as (select k, x, 1 as lvl from w where x = 1 union all select w.k, w.x, lvl + 1 from w, r where w.k = r.k and w.x > r.x and lvl < 3) select k, max(lvl), count(*) from r group by k order by k
 select id, (with recursive r as (select 1 as n union all select n + 1 from r where n < 3) select max(n) from r) from u order by id

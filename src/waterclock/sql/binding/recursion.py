@@ -33,7 +33,7 @@ from waterclock.sql.query import tree
 if TYPE_CHECKING:
     from waterclock.sql.binding.queries import CommonTables, Queries
 
-MOST_STEPS = 10_000
+MOST_STEPS = 1_000
 MOST_STEPS_OF_UNION = 100
 _HINT = "Only queries that are read once can be recursive; store the rows of one in a table."
 _CAST_HINT = "Cast the output of the non-recursive term to the correct type."
