@@ -26,6 +26,7 @@ from waterclock.catalog.system.errors import CatalogQueryError
 from waterclock.catalog.system.facts import SYSTEM_SCHEMAS
 from waterclock.catalog.system.routing import Route, route
 from waterclock.catalog.system.session import SessionFacts
+from waterclock.persist.numerics import python_value
 from waterclock.sql.parser import parse_statements
 from waterclock.testing.postgres_image import image_of
 from waterclock.testing.services import PostgresServer
@@ -160,7 +161,7 @@ def _as_text(value: Any, oid: int) -> str:
 
 def _our_rows(result: CatalogResult) -> tuple[list[Any], list[Any]]:
     described = [(c.name, c.type.oid, c.type.modifier) for c in result.columns]
-    columns = [column.to_pylist() for column in result.rows.columns]
+    columns = [[python_value(each) for each in column] for column in result.rows.columns]
     rows = [
         [None if v is None else _as_text(v, d[1]) for v, d in zip(row, described, strict=True)]
         for row in zip(*columns, strict=True)
