@@ -27,14 +27,12 @@ _PAGES = re.compile(
 
 def retained_ms(given: tuple[Option, ...]) -> int | None:
     """How many milliseconds of history are asked for. Raises for options that mean nothing here."""
-    found: int | None = None
     for option in given:
-        if option.name == RETAIN:
-            options.by_name(tuple(each for each in given if each.name == RETAIN), (RETAIN,))
-            found = round(options.milliseconds(option))
-        elif not _PAGES.fullmatch(option.name):
+        if option.name != RETAIN and not _PAGES.fullmatch(option.name):
             _require_usual(option)
-    return found
+    said = tuple(option for option in given if option.name == RETAIN)
+    asked = options.by_name(said, (RETAIN,)).get(RETAIN)
+    return None if asked is None else round(options.milliseconds(asked))
 
 
 def _require_usual(option: Option) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from waterclock.errors import WaterclockError
+from waterclock.sql.options import shown_duration
 
 
 class UnknownSetting(WaterclockError):
@@ -80,10 +81,7 @@ def milliseconds(value: str) -> int:
 
 def _duration(value: str) -> str:
     millis = milliseconds(value)
-    for unit in ("d", "h", "min", "s"):
-        if millis and millis % _MILLIS[unit] == 0:
-            return f"{millis // _MILLIS[unit]}{unit}"
-    return f"{millis}ms" if millis else "0"
+    return shown_duration(millis) if millis else "0"
 
 
 def _time_zone(value: str) -> str:

@@ -20,9 +20,7 @@ from pathlib import Path
 
 from waterclock.persist.blob.files import make_folders
 from waterclock.persist.errors import DataInUse, Unavailable
-from waterclock.persist.places import Places
-
-_HERE = Places()
+from waterclock.persist.places import HERE, Places
 
 
 class DataDirectory:
@@ -30,7 +28,7 @@ class DataDirectory:
     has it.
     """
 
-    def __init__(self, path: Path, places: Places = _HERE) -> None:
+    def __init__(self, path: Path, places: Places = HERE) -> None:
         self.path = path
         try:
             make_folders(path.absolute())

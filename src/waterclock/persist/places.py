@@ -57,11 +57,11 @@ class Places:
         """Remember the places in the directory. Raises `OtherPlace` if they were others."""
         shown = self._shown()
         before = remembered(directory)
-        if before is None and shown != Places() and (directory / LOG).exists():
-            before = Places()
+        if before is None and shown != HERE and (directory / LOG).exists():
+            before = HERE
         if before is not None and before != shown:
             raise _other(directory, before, shown)
-        if before is None and shown != Places():
+        if before is None and shown != HERE:
             replace_file(directory / _FILE, msgspec.json.encode(asdict(shown)))
 
     def open_log(self, directory: Path) -> Consensus:
@@ -96,6 +96,9 @@ class Places:
             ) from None
         address.pop("password", None)
         return Places(make_conninfo("", **address), self.blobs)
+
+
+HERE = Places()
 
 
 def remembered(directory: Path) -> Places | None:

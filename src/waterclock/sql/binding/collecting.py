@@ -19,6 +19,7 @@ from waterclock.sql.binding.representatives import is_scaled
 from waterclock.sql.binding.typed import Role, Typed, operand
 from waterclock.sql.dialect import jsons as js
 from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.types import is_array
 from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.functions.json_texts import json_text_of
@@ -154,7 +155,7 @@ def _without_twins(gathered: str, value: Typed) -> str:
     """Of values that are equal, which are side by side, the first."""
     this, before = (key_sql(replace(value, sql=each)) for each in ("e.v", "GET(g.a, i - 1).v"))
     kept = f"FILTER(g.a, (e, i) -> i = 0 OR NOT ({this} <=> {before}))"
-    return js.let({"a": gathered}, "g", kept)
+    return let({"a": gathered}, "g", kept)
 
 
 def _order(node: tree.Call) -> str:

@@ -17,6 +17,7 @@ from waterclock.sql.binding.ordering import check_sortable
 from waterclock.sql.binding.overloads import Candidate
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Role, Typed, operand
+from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.types import is_array, is_unconstrained, spark_type
 from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.query import tree
@@ -116,7 +117,7 @@ class OrderedSets:
 def _of_sorted(items: str, chosen: str) -> str:
     """What is chosen of an array; null if it is empty."""
     body = f"CASE WHEN SIZE(s.a) > 0 THEN {chosen} END"
-    return f"ELEMENT_AT(TRANSFORM(ARRAY(NAMED_STRUCT('a', {items})), s -> {body}), 1)"
+    return let({"a": items}, "s", body)
 
 
 def _sorted(value: Typed, item: tree.SortItem, condition: Typed | None) -> str:

@@ -11,14 +11,14 @@ from __future__ import annotations
 from decimal import Decimal
 
 from waterclock.model.pg_types import NUMERIC, PgType
+from waterclock.persist.numerics import MOST_SCALE
 from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.literals import decimal_literal
 from waterclock.sql.dialect.scaled import (
-    MOST_SCALE,
     TOO_LONG,
     WHOLE,
     from_unscaled,
-    let,
     unscaled,
 )
 from waterclock.sql.dialect.types import MOST_DIGITS, digits, is_unconstrained

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from waterclock.sql.dialect import jsons as js
 from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.literals import quoted
 
 _TOKEN = quoted(
@@ -46,7 +47,7 @@ def normal(value: str) -> str:
 
 
 def _read(value: str, result: str, *, is_normal: bool) -> str:
-    tokens = js.let(
+    tokens = let(
         {"t": f"REGEXP_EXTRACT_ALL({value}, {_TOKEN}, 0)", "v": value},
         "b",
         f"(CASE WHEN ARRAY_JOIN(b.t, '') = b.v THEN FILTER(b.t, t -> NOT t RLIKE {_BLANK})"
@@ -54,9 +55,7 @@ def _read(value: str, result: str, *, is_normal: bool) -> str:
     )
     folded = f"AGGREGATE({tokens}, {_START}, (s, t) -> {_step(is_normal=is_normal)})"
     body = f"(CASE WHEN a.r.e = 'end' THEN {result} ELSE {_INVALID} END)"
-    return (
-        f"(CASE WHEN {value} IS NOT NULL THEN {js.let({'v': value, 'r': folded}, 'a', body)} END)"
-    )
+    return f"(CASE WHEN {value} IS NOT NULL THEN {let({'v': value, 'r': folded}, 'a', body)} END)"
 
 
 def _step(*, is_normal: bool) -> str:
@@ -107,7 +106,7 @@ def _complete(text: str, stack: str) -> str:
     done = "NAMED_STRUCT('e', 'end', 's', z.s, 'r', z.v)"
     goes_on = f"NAMED_STRUCT('e', ',', 's', {inside}, 'r', '')"
     body = f"(CASE WHEN SIZE(z.s) = 0 THEN {done} ELSE {goes_on} END)"
-    return js.let({"v": text, "s": stack}, "z", body)
+    return let({"v": text, "s": stack}, "z", body)
 
 
 def _scalar(token: str) -> str:
@@ -130,7 +129,7 @@ def _string(token: str) -> str:
 def _number(token: str) -> str:
     pattern = quoted(r"^-?([0-9]+)(?:\.([0-9]+))?[eE]([+-]?[0-9]+)$")
     whole, fraction, power = (f"REGEXP_EXTRACT({token}, {pattern}, {n})" for n in (1, 2, 3))
-    written = js.let(
+    written = let(
         {
             "d": f"CONCAT({whole}, {fraction})",
             "p": f"LENGTH({whole}) + CAST({power} AS INT)",

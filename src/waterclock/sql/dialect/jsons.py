@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.literals import quoted
 
 # A string ends at the first quote behind an even number of backslashes. The pattern has no group
@@ -31,12 +31,6 @@ _INTEGER = re.compile(r"\s*[+-]?[0-9]{1,9}")
 _NOTHING = "CAST(ARRAY() AS ARRAY<STRING>)"
 _ODD = quoted("[\\x0b\\x0e\\x0f\\x1a-\\x1f]")
 """Characters whose escape Spark writes in capitals."""
-
-
-def let(values: Mapping[str, str], name: str, body: str) -> str:
-    """The body, in which `name.field` are values that are computed once."""
-    fields = ", ".join(f"'{field}', {value}" for field, value in values.items())
-    return f"ELEMENT_AT(TRANSFORM(ARRAY(NAMED_STRUCT({fields})), {name} -> {body}), 1)"
 
 
 def is_object(value: str) -> str:

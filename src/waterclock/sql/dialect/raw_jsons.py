@@ -8,6 +8,7 @@ taken apart by a fold over its tokens: exact, and not fast for large documents.
 from __future__ import annotations
 
 from waterclock.sql.dialect import jsons as js
+from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.literals import quoted
 
 _BLANKS = quoted(" \t\n\r")
@@ -28,13 +29,13 @@ def members(value: str) -> str:
     """The members of an object, as structs of `k` (the name, as text) and `v` (JSON)."""
     names = "FILTER(m.p, (e, i) -> i % 2 = 0)"
     each = f"NAMED_STRUCT('k', {js.unescaped('k')}, 'v', GET(m.p, 2 * i + 1))"
-    return js.let({"p": pieces(value)}, "m", f"TRANSFORM({names}, (k, i) -> {each})")
+    return let({"p": pieces(value)}, "m", f"TRANSFORM({names}, (k, i) -> {each})")
 
 
 def member(value: str, name: str) -> str:
     """The value of the last member of that name, which is a text; null if there is none."""
     found = "GET(REVERSE(FILTER(g.m, e -> e.k = g.k)), 0).v"
-    taken = js.let({"m": members(value), "k": name}, "g", found)
+    taken = let({"m": members(value), "k": name}, "g", found)
     return f"(CASE WHEN {js.is_object(bare(value))} THEN {taken} END)"
 
 
@@ -42,7 +43,7 @@ def element(value: str, place: str) -> str:
     """An element by its place from 0, or from the end below 0; null if there is none."""
     index = "CASE WHEN g.n < 0 THEN g.n + SIZE(g.p) ELSE g.n END"
     found = f"(CASE WHEN {index} >= 0 THEN GET(g.p, {index}) END)"
-    taken = js.let({"p": pieces(value), "n": place}, "g", found)
+    taken = let({"p": pieces(value), "n": place}, "g", found)
     return f"(CASE WHEN {js.is_array(bare(value))} THEN {taken} END)"
 
 
@@ -53,7 +54,7 @@ def at_path(value: str, path: str) -> str:
         f" {member('w.c', 'w.q')}"
         f" WHEN w.q RLIKE {_PLACE} THEN {element('w.c', 'CAST(w.q AS INT)')} END"
     )
-    step = js.let({"c": "c", "q": "q"}, "w", stepped)
+    step = let({"c": "c", "q": "q"}, "w", stepped)
     found = f"AGGREGATE({path}, {bare(value)}, (c, q) -> {step})"
     # At no path at all, a scalar keeps the blanks before it.
     whole = f"SIZE({path}) = 0 AND {js.is_scalar(bare(value))}"
@@ -66,4 +67,4 @@ def text_of_json(value: str) -> str:
         f"CASE WHEN t.b = 'null' THEN NULL WHEN LEFT(t.b, 1) = '\"' THEN {js.unescaped('t.b')}"
         " ELSE t.v END"
     )
-    return js.let({"v": value, "b": bare(value)}, "t", text)
+    return let({"v": value, "b": bare(value)}, "t", text)

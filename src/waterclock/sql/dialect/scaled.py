@@ -15,15 +15,16 @@ only, else it is bound to a name first.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 
 from waterclock.model.pg_types import NUMERIC, PgType
+from waterclock.persist.numerics import MOST_SCALE
 from waterclock.sql.dialect.faults import invalid_input, raised
+from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.literals import decimal_literal, quoted
 from waterclock.sql.dialect.types import MOST_DIGITS, digits, is_unconstrained, spark_type
 
-MOST_SCALE = 36
 KIND = spark_type(NUMERIC)
 WHOLE = f"DECIMAL({MOST_DIGITS},0)"
 _FRACTION = f"DECIMAL({MOST_SCALE},{MOST_SCALE})"
@@ -36,12 +37,6 @@ _LONGEST = 100
 _HALF = MOST_SCALE // 2
 _MOST_ADDED = 30
 _NAME = re.compile(r"[\w.`]+")
-
-
-def let(values: Mapping[str, str], name: str, body: str) -> str:
-    """The body, in which `name.field` are values that are computed once."""
-    fields = ", ".join(f"'{field}', {value}" for field, value in values.items())
-    return f"ELEMENT_AT(TRANSFORM(ARRAY(NAMED_STRUCT({fields})), {name} -> {body}), 1)"
 
 
 def made(whole: str, fraction: str, scale: str) -> str:

@@ -30,6 +30,7 @@ from waterclock.model.pg_types import (
 )
 from waterclock.sql.dialect import datetimes as dt
 from waterclock.sql.dialect import divisions, scaled
+from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.types import (
     ANY,
     ANYARRAY,
@@ -92,7 +93,7 @@ def _scaled_sum(use: Use) -> str:
     total = f"AGGREGATE(COLLECT_SET({value}.v){F}, {zero}, (a, e) -> {added})"
     found = scaled.made("t.a.v.w", "t.a.v.f", "t.s")
     body = f"CASE WHEN t.s IS NOT NULL THEN {found} END"
-    return scaled.let({"a": total, "s": longest}, "t", body)
+    return let({"a": total, "s": longest}, "t", body)
 
 
 _BIG = bounded(19, 0)
@@ -180,7 +181,7 @@ def _exact_variance(*, is_sample: bool, is_root: bool) -> SqlRule:
             "CASE WHEN d.a IS NULL OR d.b IS NULL THEN NULL"
             f" WHEN d.a <= 0 THEN {zero} ELSE {found} END"
         )
-        return scaled.let({"a": above, "b": f"CAST({below} AS {spark_type(whole)})"}, "d", body)
+        return let({"a": above, "b": f"CAST({below} AS {spark_type(whole)})"}, "d", body)
 
     return written
 

@@ -12,6 +12,7 @@ from waterclock.model.pg_types import INT4, TEXT, PgType
 from waterclock.sql.dialect import jsons as js
 from waterclock.sql.dialect import raw_jsons as raw
 from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.texts import text_of
 from waterclock.sql.dialect.types import (
@@ -55,7 +56,7 @@ def _deep(*, as_text: bool) -> SqlRule:
 
 
 def _typeof(use: Use) -> str:
-    return js.let({"v": raw.bare(use.arguments[0].sql)}, "t", JSON_KINDS.format("t.v"))
+    return let({"v": raw.bare(use.arguments[0].sql)}, "t", JSON_KINDS.format("t.v"))
 
 
 def _array_length(use: Use) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from waterclock.model.pg_types import BOOL, INT4, JSONB, TEXT, PgType
 from waterclock.sql.dialect import jsons as js
 from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.texts import text_of
 from waterclock.sql.dialect.types import (
@@ -49,7 +50,7 @@ def _taken(*, as_text: bool) -> SqlRule:
             found = js.element(value.sql, step.sql)
         else:
             found = js.member(value.sql, name_token(step))
-        return js.let({"v": found}, "j", js.text_of_json("j.v")) if as_text else found
+        return let({"v": found}, "j", js.text_of_json("j.v")) if as_text else found
 
     return written
 
@@ -58,7 +59,7 @@ def _deep(*, as_text: bool) -> SqlRule:
     def written(use: Use) -> str:
         value, path = (each.sql for each in use.arguments)
         found = js.at_path(value, path)
-        return js.let({"v": found}, "j", js.text_of_json("j.v")) if as_text else found
+        return let({"v": found}, "j", js.text_of_json("j.v")) if as_text else found
 
     return written
 
@@ -72,7 +73,7 @@ def _contains(*, flipped: bool) -> SqlRule:
         if wanted.text is None:
             raise Refused("containment of a jsonb value that is not a constant")
         found = js.contains("q.v", js.parsed(wanted.text))
-        return js.let({"v": value.sql}, "q", f"(CASE WHEN q.v IS NOT NULL THEN {found} END)")
+        return let({"v": value.sql}, "q", f"(CASE WHEN q.v IS NOT NULL THEN {found} END)")
 
     return written
 
@@ -94,7 +95,7 @@ def _has_of(kind: str) -> SqlRule:
         value, names = (each.sql for each in use.arguments)
         wanted = f"TRANSFORM(FILTER(q.n, e -> e IS NOT NULL), e -> {js.string_of('e')})"
         test = f"{kind}({wanted}, e -> ARRAY_CONTAINS(q.h, e))"
-        asked = js.let({"h": _names(value), "n": names}, "q", test)
+        asked = let({"h": _names(value), "n": names}, "q", test)
         return f"(CASE WHEN {value} IS NOT NULL AND {names} IS NOT NULL THEN {asked} END)"
 
     return written
@@ -128,7 +129,7 @@ def _without(value: str, tokens: str) -> str:
     of_object = f"CONCAT('{{', ARRAY_JOIN({texts}, ', '), '}}')"
     of_array = js.array_of("FILTER(r.p, e -> NOT ARRAY_CONTAINS(r.n, e))")
     body = f"(CASE WHEN {js.is_object('r.v')} THEN {of_object} ELSE {of_array} END)"
-    made = js.let({"v": value, "p": js.pieces(value), "n": tokens}, "r", body)
+    made = let({"v": value, "p": js.pieces(value), "n": tokens}, "r", body)
     return (
         f"(CASE WHEN {tokens} IS NULL THEN NULL WHEN {js.is_scalar(value)} THEN {_SCALAR}"
         f" WHEN {value} IS NOT NULL THEN {made} END)"
@@ -152,7 +153,7 @@ def _less_place(use: Use) -> str:
     index = "CASE WHEN r.n < 0 THEN r.n + SIZE(r.p) ELSE r.n END"
     kept = js.array_of(f"FILTER(r.p, (e, i) -> i <> ({index}))")
     of_object = raised(_WRONG, "cannot delete from object using integer index")
-    made = js.let({"p": js.pieces(value), "n": place}, "r", kept)
+    made = let({"p": js.pieces(value), "n": place}, "r", kept)
     return (
         f"(CASE WHEN {place} IS NULL THEN NULL WHEN {js.is_object(value)} THEN {of_object}"
         f" WHEN {js.is_scalar(value)} THEN {_SCALAR} WHEN {value} IS NOT NULL THEN {made} END)"
@@ -186,7 +187,7 @@ def _set(use: Use) -> str:
         changed = _unless_empty("z.v", changed)
     body = f"(CASE WHEN {js.is_scalar('z.v')} THEN {scalar_one} ELSE {changed} END)"
     known = f"{value.sql} IS NOT NULL AND {new.sql} IS NOT NULL"
-    made = js.let({"v": value.sql, "n": new.sql}, "z", body)
+    made = let({"v": value.sql, "n": new.sql}, "z", body)
     return f"(CASE WHEN {known} THEN {made} END)"
 
 
@@ -196,7 +197,7 @@ def _less_path(use: Use) -> str:
     scalar_one = raised(_WRONG, "cannot delete path in scalar")
     changed = _unless_empty("z.v", js.removed("z.v", steps)) if steps else "z.v"
     body = f"(CASE WHEN {js.is_scalar('z.v')} THEN {scalar_one} ELSE {changed} END)"
-    return js.let({"v": value.sql}, "z", body)
+    return let({"v": value.sql}, "z", body)
 
 
 # --- Making ---------------------------------------------------------------------------------------

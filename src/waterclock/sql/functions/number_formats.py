@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from waterclock.sql.dialect.jsons import let
+from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.literals import null, quoted
 from waterclock.sql.dialect.scaled import to_exact
 from waterclock.sql.dialect.types import bounded, is_unconstrained

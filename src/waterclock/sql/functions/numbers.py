@@ -14,8 +14,10 @@ from waterclock.model.pg_types import (
     TEXT,
     PgType,
 )
+from waterclock.persist.numerics import MOST_SCALE
 from waterclock.sql.dialect import divisions, scaled
 from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.types import MOST_DIGITS, bounded, digits, is_unconstrained, spark_type
 from waterclock.sql.functions.arithmetic import (
     ABSOLUTE,
@@ -75,7 +77,7 @@ def _next_whole(name: str, sign: str) -> SqlRule:
             return f"CAST({name}({value.sql}) AS {kind})"
         one = "+ 1BD" if sign == ">" else "- 1BD"
         body = f"CASE WHEN n.x.v.f {sign} 0 THEN n.x.v.w {one} ELSE n.x.v.w END"
-        return f"CAST({scaled.let({'x': value.sql}, 'n', body)} AS {kind})"
+        return f"CAST({let({'x': value.sql}, 'n', body)} AS {kind})"
 
     return written
 
@@ -94,7 +96,7 @@ def _sign(use: Use) -> str:
             "CASE WHEN n.x.v.w > 0 OR n.x.v.f > 0 THEN 1 WHEN n.x.v.w < 0 OR n.x.v.f < 0 THEN -1"
             " WHEN n.x IS NOT NULL THEN 0 END"
         )
-        return f"CAST({scaled.let({'x': value.sql}, 'n', body)} AS {spark_type(use.result)})"
+        return f"CAST({let({'x': value.sql}, 'n', body)} AS {spark_type(use.result)})"
     return f"CAST(SIGN({value.sql}) AS {spark_type(use.result)})"
 
 
@@ -137,7 +139,7 @@ def _cut(use: Use) -> str:
 
 
 def _cut_scaled(value: str, places: int, result: PgType) -> str:
-    cut = scaled.cut_sql(value, min(places, scaled.MOST_SCALE))
+    cut = scaled.cut_sql(value, min(places, MOST_SCALE))
     return scaled.to_exact(cut, result) if places > 0 else f"CAST({cut} AS {spark_type(result)})"
 
 
@@ -148,7 +150,7 @@ def _root(use: Use) -> str:
     if is_unconstrained(value.type):
         below = "r.x.v.w < 0 OR r.x.v.f < 0"
     root = divisions.root_sql("r.x", value.type)
-    return scaled.let({"x": value.sql}, "r", f"CASE WHEN {below} THEN {wrong} ELSE {root} END")
+    return let({"x": value.sql}, "r", f"CASE WHEN {below} THEN {wrong} ELSE {root} END")
 
 
 def _positive(name: str) -> str:

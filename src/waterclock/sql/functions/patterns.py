@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from waterclock.model.pg_types import BOOL, INT4, TEXT
-from waterclock.sql.dialect.jsons import let
+from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.types import TEXT_ARRAY
 from waterclock.sql.functions.regexes import (

@@ -15,6 +15,7 @@ from waterclock.model.pg_types import (
 from waterclock.sql.dialect import datetimes as dt
 from waterclock.sql.dialect import scaled
 from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.types import (
     ANYARRAY,
     ANYELEMENT,
@@ -83,7 +84,7 @@ def _numeric_series(use: Use) -> str:
     later = max(first, digits(types[2])[1] if len(types) > 2 else 0)
     whole = scaled.from_exact("n", padded_numeric(types))
     scale = f"CASE WHEN i = 0 THEN {first}S ELSE {later}S END"
-    body = f"(n, i) -> {scaled.let({'x': whole, 's': scale}, 'm', _SHOWN)}"
+    body = f"(n, i) -> {let({'x': whole, 's': scale}, 'm', _SHOWN)}"
     return f"TRANSFORM({found}, {body})"
 
 
