@@ -146,10 +146,11 @@ class State:
     def apply(self, event: AnyEvent) -> None:
         """Advance by one event of the entry after `position`."""
         match event:
-            case Appended(shard, capability, frontier, batch):
-                if batch is not None:
-                    self._add(self.shards[shard], batch)
-                self._move(self.shards[shard], capability, frontier)
+            case Appended():  # most of what happens, so it is not taken apart by patterns
+                appended = self.shards[event.shard]
+                if event.batch is not None:
+                    self._add(appended, event.batch)
+                self._move(appended, event.capability, event.frontier)
             case Downgraded(shard, capability, frontier):
                 self._move(self.shards[shard], capability, frontier)
             case Granted(shard, granted):
