@@ -6,7 +6,8 @@ is that of another plan or version, it computes it again from its inputs, which 
 One that has finished has outputs that are closed: nothing of it is maintained, except the rows of
 an index, which are nowhere else.
 
-Here nothing is decided about when a view is stepped, and nothing is remembered.
+Here nothing is decided about when a view is stepped. What is remembered are the last plans: a view
+is planned to see whether it can be maintained, and then opened.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,6 +27,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from waterclock.compute import installed
 from waterclock.compute.api import ERROR_ROWS, Result
 from waterclock.compute.arrangement.arrangement import Arrangement
+from waterclock.compute.catalyst.evaluation import evaluating
 from waterclock.compute.catalyst.trees import Builder, Logical
 from waterclock.compute.dataflow.dataflow import Dataflow
 from waterclock.compute.dataflow.kept import Kept
@@ -53,6 +56,8 @@ from waterclock.storage.errors import CapabilityInvalid, CapabilityMisstated
 C = TypeVar("C", ReadCapability, WriteCapability)
 
 _LOG = logging.getLogger(__name__)
+_REMEMBERED = 16
+"""So many views' plans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +81,25 @@ class Opening:
         self._folder = folder
         self._builder = Builder(spark.sparkContext._jvm)
         self._relations = Relations(spark)
+        self._evaluating = partial(evaluating, spark.sparkContext)
+        self._planned: dict[tuple[Hashable, ...], tuple[Node, ...]] = {}
+        """What was planned last and not opened, by all that it depends on."""
 
     def plans(
         self, inputs: Mapping[GlobalId, Schema], results: Sequence[Result]
     ) -> tuple[Node, ...]:
         """The plans of a view's results; `NotMaintainable` with what one can not be made of."""
+        asked = _asked(inputs, results)
+        known = self._planned.get(asked)
+        if known is None:
+            known = self._planned[asked] = self._made_plans(inputs, results)
+            for oldest in list(self._planned)[:-_REMEMBERED]:
+                self._planned.pop(oldest, None)
+        return known
+
+    def _made_plans(
+        self, inputs: Mapping[GlobalId, Schema], results: Sequence[Result]
+    ) -> tuple[Node, ...]:
         for collection, schema in inputs.items():
             self._relations.add(collection, from_arrow_schema(row_schema(schema)))
         optimized = [self._optimized(result) for result in results]
@@ -103,13 +122,16 @@ class Opening:
             for plan in view.plans:
                 program.add(plan, str(view.name))
         dataflow = self._dataflow(program, upper, opened=opened)
-        return Group(self._storage, self._notes, dataflow, views)
+        return Group(self._storage, self._notes, dataflow, views, evaluating=self._evaluating)
 
     def opened(self, name: GlobalId, note: Installed) -> Opened:
         """The view where it was, or at its beginning, or with its state to be computed again."""
         schemas = note.schemas
         results = [kept.result for kept in note.results]
-        plans = self.plans(schemas, results)
+        # Only one view may have them: operators of two views are told apart by their ids.
+        plans = self._planned.pop(_asked(schemas, results), None)
+        if plans is None:
+            plans = self._made_plans(schemas, results)
         outputs = tuple(
             self._output(kept.output, kept.writer, _stored(result))
             for kept, result in zip(note.results, results, strict=True)
@@ -132,7 +154,7 @@ class Opening:
         inputs = self._inputs(note, dataflow.upper, contents=not dataflow.has_begun)
         view = View(name, plans, inputs, outputs, errors)
         rebuilt_to = None if rebuilt is None else written
-        group = Group(self._storage, self._notes, dataflow, [view], rebuilt_to)
+        group = Group(self._storage, self._notes, dataflow, [view], rebuilt_to, self._evaluating)
         return Opened(group, view, _indexes(view, results, dataflow), rebuilt)
 
     def is_over(self, note: Installed) -> bool:
@@ -241,6 +263,11 @@ class Opening:
             kept = error.kept
             assert isinstance(kept, type(guess)), "a token keeps its kind"
             return kept
+
+
+def _asked(inputs: Mapping[GlobalId, Schema], results: Sequence[Result]) -> tuple[Hashable, ...]:
+    """All that plans depend on."""
+    return frozenset(inputs.items()), tuple(results)
 
 
 def _kept_as(result: Result, plan: Node) -> Node:

@@ -3,13 +3,18 @@
 The first job of a JVM takes many times as long as the next ones: classes are loaded, code is
 generated and compiled, the Python workers come up. Whoever starts a server can have that done in
 the background. Nothing is left of it, and nobody notices if it fails: then the first view pays.
+
+It ends before Spark does, for a job whose engine is taken away complains in many voices.
 """
 
 from __future__ import annotations
 
 import logging
 import shutil
+import threading
+import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -35,21 +40,53 @@ _VIEW = (
 )
 _QUERY = f"SELECT v, COUNT(*) AS n FROM {_LEFT} WHERE k > 0 GROUP BY v ORDER BY v"
 
+_TAG = "rehearsal"
+_LOOK_S = 0.1
+_PATIENCE_S = 10.0
+
 _log = logging.getLogger(__name__)
 
 
-def rehearse(spark: SparkSession, evaluator: Evaluator, folder: Path) -> None:
-    """Run a step of a view and a query. `folder` is where state of views may lie."""
-    scratch = folder / f"rehearsal-{uuid.uuid4().hex}"
-    try:
-        _step(with_meaning(spark.newSession()), scratch)
+class Rehearsal:
+    """A step of a view and a query, run in a thread of its own from `start` on."""
+
+    def __init__(self, spark: SparkSession, evaluator: Evaluator, folder: Path) -> None:
+        """`folder` is where state of views may lie."""
+        self._spark = spark
+        self._evaluator = evaluator
+        self._scratch = folder / f"rehearsal-{uuid.uuid4().hex}"
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rehearsal", daemon=True)
+
+    def start(self) -> None:
+        """Begin, and return at once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Cut it short, and wait until nothing of it is running, but not for ever."""
+        self._is_over.set()
+        deadline = time.monotonic() + _PATIENCE_S
+        while self._thread.is_alive() and time.monotonic() < deadline:
+            with suppress(Exception):  # Spark may have gone, and then so has the job
+                # Again and again: a job that was being planned starts after that.
+                self._spark.sparkContext.cancelJobsWithTag(_TAG)
+            self._thread.join(_LOOK_S)
+
+    def _run(self) -> None:
+        try:
+            self._spark.sparkContext.addJobTag(_TAG)  # of this thread's jobs only
+            _step(with_meaning(self._spark.newSession()), self._scratch)
+            if not self._is_over.is_set():
+                self._query()
+        except Exception:
+            _log.info("the rehearsal was cut short")
+            _log.debug("why the rehearsal was cut short", exc_info=True)
+        finally:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _query(self) -> None:
         rows = pa.Table.from_batches([pa.record_batch([[1], ["a"]], schema=row_schema(_COLUMNS))])
-        evaluator.evaluate(_QUERY, {_LEFT: _COLUMNS}, {_LEFT: rows}, scratch.name)
-    except Exception:  # the server may be stopping, which ends Spark below us
-        _log.info("the rehearsal was cut short")
-        _log.debug("why the rehearsal was cut short", exc_info=True)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        self._evaluator.evaluate(_QUERY, {_LEFT: _COLUMNS}, {_LEFT: rows}, self._scratch.name)
 
 
 def _step(session: SparkSession, folder: Path) -> None:

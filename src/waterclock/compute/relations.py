@@ -7,7 +7,7 @@ Catalyst has made of it.
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from waterclock.compute.catalyst.trees import Logical
@@ -20,13 +20,20 @@ class Relations:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._by_rdd: dict[int, GlobalId] = {}
+        self._known: dict[GlobalId, tuple[StructType, DataFrame]] = {}
 
     def add(self, collection: GlobalId, schema: StructType) -> None:
         """Make the collection known under its id, such as `u12`."""
+        known = self._known.get(collection)
+        if known is None or known[0] != schema:
+            known = self._known[collection] = schema, self._leaf(collection, schema)
+        known[1].createOrReplaceTempView(str(collection))
+
+    def _leaf(self, collection: GlobalId, schema: StructType) -> DataFrame:
         frame = self._spark.createDataFrame(self._spark.sparkContext.emptyRDD(), schema)
-        frame.createOrReplaceTempView(str(collection))
         [leaf] = Logical(frame._jdf.queryExecution().analyzed()).walk()
         self._by_rdd[leaf.java.rdd().id()] = collection
+        return frame
 
     def collection_of(self, leaf: Logical) -> GlobalId:
         """The collection that a leaf stands for."""

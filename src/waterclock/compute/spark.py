@@ -11,10 +11,17 @@ import os
 import sys
 from collections.abc import Mapping
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from waterclock.compute.catalyst.names import remember_names
 from waterclock.compute.catalyst.now import register_now
+from waterclock.compute.jvm.classes import EXTENSIONS
+from waterclock.compute.jvm.classes import load as load_classes
+
+_JARS = "spark.jars"
+_EXTENSIONS = "spark.sql.extensions"
+"""Ours come first: the classes, and what they add to a session; then those of the user."""
 
 _MEANING = {
     # Overflow, division by zero and bad casts are errors, not nulls.
@@ -42,6 +49,8 @@ _SPEED = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.python.unix.domain.socket.enabled": "true",
+    # Python's workers begin with all that they need.
+    "spark.python.daemon.module": "waterclock.compute.worker_daemon",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
     # A text is parsed once. Else one with a colon or a question mark in it, be it in a constant, is
     # first parsed for parameters, which ours never has.
@@ -86,11 +95,13 @@ def open_session(
     """A session with our settings; those given are added, but can not change what things mean."""
     # Spark asks the environment, and no setting, which Python its workers are to run.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.Builder().master(master).appName("waterclock")
     ours = {**_SPEED, **_QUIET, **_SPARING, "spark.driver.memory": _heap()}
-    for name, value in {**ours, **(settings or {}), **_MEANING}.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    asked = {**ours, **(settings or {}), **_MEANING}
+    conf = SparkConf().setMaster(master).setAppName("waterclock").setAll(list(asked.items()))
+    SparkContext._ensure_initialized(conf=conf)  # the JVM alone, with what it is to be told
+    for name, added in ((_JARS, str(load_classes(SparkContext._jvm))), (_EXTENSIONS, EXTENSIONS)):
+        conf.set(name, ",".join(filter(None, [added, asked.get(name)])))
+    session = SparkSession.Builder().config(conf=conf).getOrCreate()
     remember_names(session.sparkContext._jvm)
     register_now(session)
     return session

@@ -28,7 +28,7 @@ from waterclock.compute.arrangement.files import Settling
 from waterclock.compute.arrangement.layout import Layout, consolidated
 from waterclock.compute.arrangement.merging import FEWEST, RATIO, mergeable
 from waterclock.compute.arrangement.run import Run, matches
-from waterclock.compute.arrangement.writing import write_run
+from waterclock.compute.arrangement.writing import ascending_hashes, write_run
 from waterclock.persist.errors import Damaged, FormatTooNew, Unavailable
 from waterclock.persist.rows import DIFF, TIME
 
@@ -320,3 +320,44 @@ def test_where_files_have_one_name_only_nothing_is_linked(
         write_run(tmp_path, LAYOUT, COVER, counted(3), settling=settling)
         assert not settling.try_link(tmp_path, other, COVER)
     assert os.listdir(other) == []
+
+
+@pytest.mark.parametrize("greatest", [1, 50, 2**20, 2**40, 2**63])
+def test_hashes_are_sorted_as_numbers_with_their_places(greatest: int) -> None:
+    draw = np.random.default_rng(3)
+    for count in (0, 1, 2, 1000):
+        hashes = draw.integers(0, greatest, count, dtype=np.uint64) * np.uint64(2)
+        order = ascending_hashes(hashes)
+        assert order.tolist() == np.argsort(hashes, kind="stable").tolist()
+
+
+def test_hashes_that_begin_alike_are_in_order() -> None:
+    same = np.uint64(0xABCDEF << 40)
+    hashes = same + np.array([9, 3, 3, 1, 500, 0], dtype=np.uint64)
+    others = np.array([5, 2**64 - 1, 0], dtype=np.uint64)
+    together = np.concatenate((hashes, others, hashes))
+    assert ascending_hashes(together).tolist() == np.argsort(together, kind="stable").tolist()
+
+
+def test_rows_that_are_consolidated_are_only_sorted(tmp_path: Path) -> None:
+    rows = counted(1000).take(np.random.default_rng(3).permutation(1000))
+    found = []
+    for known in (False, True):
+        folder = tmp_path / str(known)
+        folder.mkdir()
+        write_run(folder, LAYOUT, COVER, rows, piece_rows=60, is_consolidated=known)
+        run = Run.open(folder, LAYOUT, COVER)
+        run.verify()
+        found.append([row for batch in run.scan() for row in batch.to_pylist()])
+        assert {
+            row["k"] for batch in run.lookup(LAYOUT.hashes(rows)[:1]) for row in batch.to_pylist()
+        }
+    assert found[0] == found[1]
+    assert len(found[0]) == 1000
+
+
+def test_nothing_that_is_consolidated_is_no_run(tmp_path: Path) -> None:
+    assert write_run(tmp_path, LAYOUT, COVER, counted(0), is_consolidated=True) is None
+    assert list(tmp_path.iterdir()) == []
+    written = write_run(tmp_path, LAYOUT, COVER, counted(0), is_consolidated=True, always=True)
+    assert written == COVER

@@ -91,3 +91,25 @@ def test_one_name_on_both_sides_is_refused() -> None:
     one = updates({"a": ["x"]}, [0], [1])
     with pytest.raises(AssertionError, match="rename"):
         join(JoinSpec(("a",), ("a",)), one, one, *traces(one, one))
+
+
+def test_only_what_is_shown_is_made() -> None:
+    left = updates({"a": ["x", "y"], "n": [1, 2]}, [0, 0], [1, 1])
+    right = updates({"b": ["x", "y"], "m": [3, 4]}, [0, 0], [1, 2])
+    both = traces(left, right)
+    step = join(JoinSpec(("a",), ("b",)), left, right, *both, shown={"n", "m"})
+    assert listed(step.table()) == [(None, 1, None, 3, 0, 1), (None, 2, None, 4, 0, 2)]
+    assert step.left.column_names == ["hash", "a", "n", "mz_timestamp", "mz_diff"]
+    assert step.left["a"].null_count == 0
+
+
+def test_rows_with_several_updates_stay_together_in_chunks() -> None:
+    times = [0, 1, 2, 3, 0, 1]
+    left = updates({"a": [1, 1, 2, 1, 2, 1]}, times, [1, 1, 1, -1, 1, -1])
+    right = updates({"b": [1, 2, 1]}, [0, 0, 2], [1, 1, 1])
+    spec = JoinSpec(("a",), ("b",))
+    whole = join(spec, left, right, *traces(left, right)).table()
+    chunks = list(join(spec, left, right, *traces(left, right), chunk_rows=2).output)
+    assert len(chunks) > 1
+    assert listed(pa.concat_tables(chunks)) == listed(whole)
+    assert len({row[:-1] for row in listed(whole)}) == whole.num_rows

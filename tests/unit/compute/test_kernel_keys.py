@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from waterclock.compute.kernels.codes import ascending, dense_rows, ordinals, spread
+from waterclock.compute.kernels.codes import ascending, dense_rows, equal_rows, ordinals, spread
 from waterclock.compute.kernels.cover import is_covered, lowest_cover
 from waterclock.compute.kernels.keys import key_hashes, matchable, normalised, shared_codes
 from waterclock.compute.kernels.order import directed, lexicographic, ranks
@@ -120,6 +120,48 @@ def test_rows_told_apart_by_many_wide_columns() -> None:
     codes, count = dense_rows(doubled, 6000)
     assert count == 3000
     assert (codes[:3000] == codes[3000:]).all()
+
+
+@pytest.mark.parametrize(
+    ("columns", "firsts"),
+    [
+        ([pa.array([7, 5, 7, None, None])], [0, 1, 0, 3, 3]),
+        ([pa.array([2**63 - 1, -(2**63), 2**63 - 1])], [0, 1, 0]),
+        ([pa.array([10**18 + n % 2 for n in range(4)])] * 3, [0, 1, 0, 1]),
+        ([pa.array(["a", "b", "a"]), pa.array([1, 1, 1])], [0, 1, 0]),
+        ([pa.array([math.nan, 0.0, -0.0, -math.nan])], [0, 1, 2, 0]),
+        ([pa.array([{"x": 1}, {"x": 2}, {"x": 1}])], [0, 1, 0]),
+        ([pa.nulls(2), pa.nulls(2, pa.int64())], [0, 0]),
+        ([pa.nulls(3), pa.array([1, 2, 1])], [0, 1, 0]),
+        ([], [0, 0]),
+    ],
+)
+def test_rows_that_are_equal_have_the_place_of_the_first(
+    columns: list[pa.Array], firsts: list[int]
+) -> None:
+    found = equal_rows(columns, len(firsts))
+    assert found is not None
+    assert found.tolist() == firsts
+
+
+@pytest.mark.parametrize(
+    "column", [pa.array(range(5)), pa.array(["a", "b", None]), pa.array([], pa.int64())]
+)
+def test_rows_that_all_differ(column: pa.Array) -> None:
+    assert equal_rows([column], len(column)) is None
+
+
+def test_equal_rows_are_those_that_have_one_number() -> None:
+    draw = np.random.default_rng(5)
+    wide = draw.integers(-(2**63), 2**63 - 1, 300)[draw.integers(0, 300, 2000)]
+    texts = pa.array([f"text {n}" for n in draw.integers(0, 3, 2000)])
+    for columns in ([pa.array(wide)], [pa.array(wide), texts], [pa.array(wide % 7), texts]):
+        codes, count = dense_rows(columns, 2000)
+        found = equal_rows(columns, 2000)
+        assert found is not None
+        assert len(np.unique(found)) == count
+        assert (codes[found] == codes).all()
+        assert (found <= np.arange(2000)).all()
 
 
 def test_ranges_are_laid_out_one_after_the_other() -> None:

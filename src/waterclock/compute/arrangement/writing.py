@@ -26,7 +26,7 @@ from waterclock.compute.arrangement.cover import Cover
 from waterclock.compute.arrangement.files import Settling, publish, temporary, unavailable
 from waterclock.compute.arrangement.layout import HASH, Layout, consolidated
 from waterclock.compute.arrangement.run import SUMMARY, Summary
-from waterclock.persist.hashing import hash_rows
+from waterclock.persist.hashing import Hashes, hash_rows
 from waterclock.persist.rows import TIME
 
 PIECE_ROWS = 2**18
@@ -45,6 +45,7 @@ def write_run(
     since: int | None = None,
     piece_rows: int = PIECE_ROWS,
     always: bool = False,
+    is_consolidated: bool = False,
     settling: Settling | None = None,
 ) -> Cover | None:
     """Write everything that happened in the cover, as a run; None if nothing did.
@@ -53,17 +54,21 @@ def write_run(
 
     `updates` has the layout's columns, with or without the hash (see `Layout.arranged`), in any
     order of rows, all of them inside the cover. They are consolidated, with times below `since`
-    advanced to it. Once this returns, or `settling` ends, the run survives a power failure. If it
-    raises, the run is not there, or it is as it was.
+    advanced to it; or they are already, and there is no `since`. Once this returns, or `settling`
+    ends, the run survives a power failure. If it raises, the run is not there, or it is as it was.
     """
+    assert since is None or not is_consolidated, "advancing times may make rows equal"
     updates = layout.arranged(updates)
     if updates.num_rows == 0 and not always:
         return None
     _check_times(updates, cover)
     limit = rows_for(updates.nbytes, max(1, updates.num_rows), piece_rows)
     with RunWriter(folder, layout, cover, since, limit) as writer:
-        for piece in _sorted_pieces(updates, layout, limit):
-            writer.write(piece)
+        if is_consolidated:
+            writer.write_all(updates)
+        else:
+            for piece in _sorted_pieces(updates, layout, limit):
+                writer.write(piece)
         return None if writer.is_empty and not always else writer.finish(settling)
 
 
@@ -96,6 +101,14 @@ class RunWriter:
         if piece.num_rows:
             self._held.append(piece)
         if sum(held.num_rows for held in self._held) >= self._batch_rows:
+            self._write_batch()
+
+    def write_all(self, updates: pa.Table) -> None:
+        """Write updates in any order of rows that are consolidated, and all that there are."""
+        order = ascending_hashes(updates[HASH].to_numpy())
+        for start in range(0, len(order), self._batch_rows):
+            places = pa.array(order[start : start + self._batch_rows])
+            self._held = [updates.take(places)]
             self._write_batch()
 
     @property
@@ -190,7 +203,7 @@ def _check_times(updates: pa.Table, cover: Cover) -> None:
 def _sorted_pieces(updates: pa.Table, layout: Layout, limit: int) -> Iterator[pa.Table]:
     """The updates in order of hash, cut between two hashes about every `limit` rows."""
     hashes = updates[HASH].to_numpy()
-    order = np.argsort(hashes, kind="stable")
+    order = ascending_hashes(hashes)
     hashes = hashes[order]
     start = 0
     while start < len(hashes):
@@ -205,6 +218,28 @@ def _sorted_pieces(updates: pa.Table, layout: Layout, limit: int) -> Iterator[pa
         else:
             yield from divided(layout, piece.to_batches(), limit)
         start = stop
+
+
+def ascending_hashes(hashes: Hashes) -> npt.NDArray[np.int64]:
+    """The order that sorts the hashes, the first of equal ones first.
+
+    To sort numbers is several times faster than to find the order that sorts them. So the first
+    bits of each hash and its place are sorted as one number. The few hashes that agree in those
+    bits and not in the others are put in order afterwards.
+    """
+    bits = len(hashes).bit_length()
+    low = np.uint64((1 << bits) - 1)
+    packed = (hashes & ~low) | np.arange(len(hashes), dtype=np.uint64)
+    packed.sort()
+    order = (packed & low).view(np.int64)
+    found = hashes[order]
+    wrong = np.flatnonzero(found[1:] < found[:-1])
+    if len(wrong):
+        first_bits = packed & ~low
+        for start in np.unique(np.searchsorted(first_bits, first_bits[wrong])).tolist():
+            stop = int(np.searchsorted(first_bits, first_bits[start], side="right"))
+            order[start:stop] = order[start:stop][np.argsort(found[start:stop], kind="stable")]
+    return order
 
 
 def divided(layout: Layout, parts: Sequence[pa.RecordBatch], limit: int) -> Iterator[pa.Table]:

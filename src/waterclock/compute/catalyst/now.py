@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from waterclock.compute.catalyst.trees import Builder, Expression, Tree
+from waterclock.compute.catalyst.nodes import Expression
 
 NAME = "mz_now"
 
@@ -48,16 +48,6 @@ def is_now(expression: Expression) -> bool:
     return bool(name.isDefined() and name.get() == NAME)
 
 
-def mentions_now(builder: Builder, expression: Expression) -> bool:
+def mentions_now(expression: Expression) -> bool:
     """Whether there is a call of the function anywhere in the expression."""
-    if not may_mention_now(builder, expression):
-        return False
     return any(is_now(part) for part in expression.walk())
-
-
-def may_mention_now(builder: Builder, tree: Tree) -> bool:
-    """Whether an expression, or a plan with all below it, has any function of this kind.
-
-    One question to the JVM, where `mentions_now` asks one for each part.
-    """
-    return builder.has_function(tree)

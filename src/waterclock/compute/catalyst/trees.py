@@ -1,120 +1,24 @@
-"""Catalyst's expressions and logical plans, as Python sees them.
+"""Making Catalyst's expressions and logical plans, out of what was read of others (`nodes`).
 
-A wrapper holds one JVM object and asks it only what the translation needs. Trees are read and
-rebuilt, never changed in place: Catalyst's own are immutable. Each question is a call into the JVM
-and takes some tens of microseconds, which is fine when a view is created and too slow for anything
-that happens on every tick.
+Nothing is changed in place: Catalyst's trees are immutable. Each call here is one into the JVM, or
+a few, and takes about a tenth of a millisecond.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from waterclock.compute.catalyst.nodes import Expression, Logical, Tree, items
+from waterclock.compute.catalyst.reading import glance
 
-def items(scala_seq: Any) -> list[Any]:
-    """The elements of a Scala sequence."""
-    return [scala_seq.apply(i) for i in range(scala_seq.size())]
+__all__ = ["Builder", "Expression", "Logical", "Tree", "items"]
 
-
-class Tree:
-    """What expressions and plans have in common."""
-
-    def __init__(self, java: Any) -> None:
-        self.java = java
-
-    @cached_property
-    def kind(self) -> str:
-        """The simple name of its class, such as `Project` or `Add`."""
-        name: str = self.java.getClass().getSimpleName()
-        return name.rstrip("$")
-
-    def __str__(self) -> str:
-        text: str = self.java.toString()
-        return text.strip()
-
-
-class Expression(Tree):
-    """A Catalyst expression."""
-
-    @cached_property
-    def children(self) -> list[Expression]:
-        return [Expression(child) for child in items(self.java.children())]
-
-    @cached_property
-    def sql(self) -> str:
-        text: str = self.java.sql()
-        return text
-
-    @property
-    def expr_id(self) -> int:
-        """The identity of a named expression."""
-        number: int = self.java.exprId().id()
-        return number
-
-    @property
-    def name(self) -> str:
-        text: str = self.java.name()
-        return text
-
-    @property
-    def type_json(self) -> str:
-        text: str = self.java.dataType().json()
-        return text
-
-    @property
-    def nullable(self) -> bool:
-        answer: bool = self.java.nullable()
-        return answer
-
-    @property
-    def deterministic(self) -> bool:
-        answer: bool = self.java.deterministic()
-        return answer
-
-    def walk(self) -> Iterator[Expression]:
-        """This expression and all below it."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
-
-    def references(self) -> set[int]:
-        """The ids of the attributes it reads."""
-        return {node.expr_id for node in self.walk() if node.kind == "AttributeReference"}
-
-    def conjuncts(self) -> list[Expression]:
-        """The conditions that all must hold for this one to hold."""
-        if self.kind == "And":
-            left, right = self.children
-            return left.conjuncts() + right.conjuncts()
-        return [self]
-
-
-class Logical(Tree):
-    """A node of a Catalyst logical plan."""
-
-    @cached_property
-    def children(self) -> list[Logical]:
-        return [Logical(child) for child in items(self.java.children())]
-
-    @cached_property
-    def output(self) -> list[Expression]:
-        """The attributes it produces."""
-        return [Expression(attribute) for attribute in items(self.java.output())]
-
-    def field(self, name: str) -> list[Any]:
-        """The elements of a field that holds a sequence."""
-        return items(getattr(self.java, name)())
-
-    def walk(self) -> Iterator[Logical]:
-        """This node and all below it."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
+_AT_ONCE = 8
+"""So many elements of a sequence are handed over in one call."""
 
 
 class Builder:
@@ -122,55 +26,44 @@ class Builder:
 
     def __init__(self, jvm: Any) -> None:
         self._jvm = jvm
+        self._glance = glance(jvm._gateway_client)
         self._expressions = jvm.org.apache.spark.sql.catalyst.expressions
         self._none = getattr(jvm.scala, "None$").__getattr__("MODULE$")
         self._named = getattr(self._expressions, "NamedExpression$").__getattr__("MODULE$")
-        self._ids = getattr(self._expressions, "ExprId$").__getattr__("MODULE$")
-        self._utc = jvm.scala.Some("UTC")
-        self._metadata = jvm.org.apache.spark.sql.types.Metadata.empty()
-        self._utf8 = jvm.org.apache.spark.unsafe.types.UTF8String.fromString
-        self._types = getattr(jvm.org.apache.spark.sql.types, "DataType$").__getattr__("MODULE$")
 
     def seq(self, elements: Sequence[Tree]) -> Any:
         """A Scala sequence."""
-        return self._jvm.PythonUtils.toSeq([element.java for element in elements])
+        javas = [element.java for element in elements]
+        made = self._glance.seq(*javas[:_AT_ONCE])
+        for start in range(_AT_ONCE, len(javas), _AT_ONCE):
+            made = self._glance.joined(made, self._glance.seq(*javas[start : start + _AT_ONCE]))
+        return made
 
     def new_id(self) -> int:
         """An id that no expression has."""
-        number: int = self._named.newExprId().id()
+        number: int = self._glance.newId()
         return number
 
     def data_type(self, type_json: str) -> Any:
-        return self._types.fromJson(type_json)
+        return self._glance.type(type_json)
 
     def attribute(self, expr_id: int, name: str, type_json: str, nullable: bool) -> Expression:
         """A reference to a column."""
-        return Expression(
-            self._expressions.AttributeReference(
-                name,
-                self.data_type(type_json),
-                nullable,
-                self._metadata,
-                self._ids.apply(expr_id),
-                self.seq([]),
-            )
-        )
+        made = self._glance.attribute(expr_id, name, type_json, nullable)
+        attribute = Expression.made(made, "AttributeReference", ())
+        known = {"expr_id": expr_id, "name": name, "type_json": type_json, "nullable": nullable}
+        attribute.__dict__.update(known)
+        return attribute
 
     def alias(self, expression: Expression, name: str, expr_id: int) -> Expression:
         """The expression under a name and an id."""
-        return Expression(
-            self._expressions.Alias(
-                expression.java,
-                name,
-                self._ids.apply(expr_id),
-                self.seq([]),
-                self._none,
-                self.seq([]),
-            )
-        )
+        made = self._glance.alias(expression.java, name, expr_id)
+        alias = Expression.made(made, "Alias", [expression])
+        alias.__dict__.update(expr_id=expr_id, name=name)
+        return alias
 
     def literal(self, value: Any, type_json: str) -> Expression:
-        return Expression(self._expressions.Literal(value, self.data_type(type_json)))
+        return Expression.made(self._glance.literal(value, type_json), "Literal", ())
 
     def number(self, value: Decimal) -> Expression:
         """A literal of the decimal type that has just the digits of the value."""
@@ -184,7 +77,7 @@ class Builder:
 
     def text(self, value: str) -> Expression:
         """A string literal."""
-        return self.literal(self._utf8(value), '"string"')
+        return Expression.made(self._glance.text(value), "Literal", ())
 
     def as_text(self, expression: Expression) -> Expression:
         """The value as Spark shows it."""
@@ -192,34 +85,22 @@ class Builder:
 
     def cast(self, expression: Expression, type_json: str) -> Expression:
         """The value as another type; a value that has no such form is an error."""
-        mode = getattr(self._expressions, "EvalMode$").__getattr__("MODULE$").ANSI()
-        target = self.data_type(type_json)
-        made = self._expressions.Cast(expression.java, target, self._utc, mode)
-        return Expression(made)
+        made = self._glance.cast(expression.java, type_json)
+        return Expression.made(made, "Cast", [expression])
 
     def nullable(self, expression: Expression) -> Expression:
         """The value as one that may be null, and so may every part of it, as far as types say."""
-        loose = self.call("KnownNullable", expression)
-        given = expression.java.dataType()
-        wanted = given.asNullable()
-        return loose if wanted.equals(given) else self.cast(loose, wanted.json())
-
-    def has_function(self, tree: Tree) -> bool:
-        """Whether a function that was registered in the session is called anywhere in it."""
-        patterns = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
-        answer: bool = tree.java.containsPattern(patterns.SCALA_UDF())
-        return answer
+        return Expression(self._glance.nullable(expression.java))
 
     def is_widening(self, cast: Expression) -> bool:
         """Whether a cast has a result for every value."""
-        companion = getattr(self._expressions, "Cast$").__getattr__("MODULE$")
-        given, wanted = cast.children[0].java.dataType(), cast.java.dataType()
-        answer: bool = companion.canUpCast(given, wanted)
+        answer: bool = self._glance.isWidening(cast.java)
         return answer
 
     def first_of(self, expressions: Sequence[Expression]) -> Expression:
         """The first that is not null."""
-        return Expression(self._expressions.Coalesce(self.seq(expressions)))
+        made = self._expressions.Coalesce(self.seq(expressions))
+        return Expression.made(made, "Coalesce", expressions)
 
     def array(self, elements: Sequence[Expression]) -> Expression:
         """An array of expressions of one type."""
@@ -261,19 +142,18 @@ class Builder:
 
     def call(self, kind: str, *arguments: Expression) -> Expression:
         """An expression of Catalyst's class `kind` over the arguments."""
-        made = getattr(self._expressions, kind)
-        return Expression(made(*(argument.java for argument in arguments)))
+        made = getattr(self._expressions, kind)(*(argument.java for argument in arguments))
+        return Expression.made(made, kind, arguments)
 
     def field(self, struct: Expression, place: int) -> Expression:
         """A field of a struct."""
-        return Expression(self._expressions.GetStructField(struct.java, place, self._none))
+        made = self._expressions.GetStructField(struct.java, place, self._none)
+        return Expression.made(made, "GetStructField", [struct])
 
     def struct(self, fields: Mapping[str, Expression]) -> Expression:
         """A struct of named fields."""
-        parts: list[Expression] = []
-        for name, value in fields.items():
-            parts += (self.literal(self._utf8(name), '"string"'), value)
-        return Expression(self._expressions.CreateNamedStruct(self.seq(parts)))
+        names = "".join(f"{_units(name)}:{name}" for name in fields)
+        return Expression(self._glance.struct(names, self.seq(list(fields.values()))))
 
     def normalised(self, expression: Expression) -> Expression:
         """The value with one zero and one NaN, also inside arrays and structs."""
@@ -283,7 +163,7 @@ class Builder:
 
     def null_like(self, expression: Expression) -> Expression:
         """Null of the same type."""
-        return Expression(self._expressions.Literal(None, expression.java.dataType()))
+        return Expression.made(self._glance.nullLike(expression.java), "Literal", ())
 
     def null_element_of(self, array: Expression) -> Expression:
         """Null of the type of the array's elements."""
@@ -446,7 +326,8 @@ class Builder:
 
     def with_children(self, expression: Expression, children: Sequence[Expression]) -> Expression:
         """The same expression over others."""
-        return Expression(expression.java.withNewChildren(self.seq(children)))
+        made = expression.java.withNewChildren(self.seq(children))
+        return Expression.made(made, expression.kind, children)
 
     def rewrite(
         self, expression: Expression, replace: Callable[[Expression], Expression | None]
@@ -460,3 +341,8 @@ class Builder:
         if all(a is b for a, b in zip(old, new, strict=True)):
             return expression
         return self.with_children(expression, new)
+
+
+def _units(text: str) -> int:
+    """The length of a text as Java counts it."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2

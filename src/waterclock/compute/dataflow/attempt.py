@@ -42,7 +42,7 @@ class Attempt:
         job: Callable[[], T],
     ) -> T:
         """What the job gives, with this in its inbox."""
-        self._inbox.put(tick, deltas, contents)
+        self._inbox.put(tick, deltas, contents, self._parts)
         self._context.setJobGroup(self.name, "step of views", interruptOnCancel=True)
         try:
             return job()

@@ -5,7 +5,7 @@ the stage of the first level, Catalyst's branches over its outputs, and so on. A
 one task without a shuffle, whose cost is the number of Python stages. For large changes the same
 chain is spread over many tasks: before each stage the rows are brought to the task that has the
 range of hashes in which their keys lie (`exchange`), those that need nothing from Catalyst on the
-way straight from where they are known (`sending`).
+way straight from where they are known (`dispatch`).
 
 What several views compute alike is computed once: branches of one base with equal expressions have
 one name, and operators that are equal and take in the same names are *twins*, of which only the
@@ -16,7 +16,7 @@ Here it is only planned; `job` runs it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,34 +25,27 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import (
-    BooleanType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import StructField, StructType
 
 from waterclock.compute.arrangement.layout import Layout
 from waterclock.compute.catalyst.trees import Builder, Expression, Logical
-from waterclock.compute.catalyst.types import arrow_schema, update_struct
+from waterclock.compute.catalyst.types import arrow_schema, column_name, update_struct
 from waterclock.compute.dataflow.columns import BranchColumns
+from waterclock.compute.dataflow.dispatch import Dispatch
 from waterclock.compute.dataflow.exchange import NOTES, PARTITION
-from waterclock.compute.dataflow.operators import RegroupOperator, operator_of
+from waterclock.compute.dataflow.operators import JoinOperator, RegroupOperator, operator_of
 from waterclock.compute.dataflow.program import (
     Base,
     Branch,
     Direct,
     Operator,
     Program,
-    Stateful,
 )
 from waterclock.compute.dataflow.regrouping import Regrouping
-from waterclock.compute.dataflow.sending import SENT, Send, Sending
+from waterclock.compute.dataflow.sending import SENT, Sending
 from waterclock.compute.dataflow.shape import Shape
 from waterclock.compute.dataflow.stage import (
     REPORTS,
-    WRITTEN,
     First,
     Picked,
     Placed,
@@ -62,29 +55,12 @@ from waterclock.compute.dataflow.stage import (
     Spread,
     Stage,
 )
-from waterclock.compute.dataflow.stream import ERRORS, SOURCE
-from waterclock.compute.kernels.versions import BEGIN, END, FIRST, VERSION
+from waterclock.compute.dataflow.structs import REPORT_STRUCTS, output_struct, schema_of
 from waterclock.compute.plan.nodes import Constant, Get, Regroup
 from waterclock.persist.blob.api import Blob
-from waterclock.persist.rows import DIFF, TIME
 
 COUNTED = "mz_rows_without_columns"
 """The column of constant rows that have none, so that they can be counted."""
-
-_REPORT_STRUCTS = {
-    WRITTEN: StructType(
-        [StructField("arrangement", StringType()), StructField("run", StringType())]
-    ),
-    ERRORS: StructType(
-        [
-            StructField(SOURCE, StringType()),
-            StructField("key", StringType()),
-            StructField("message", StringType()),
-            StructField(TIME, LongType()),
-            StructField(DIFF, LongType()),
-        ]
-    ),
-}
 
 _SENT_REPORT = {SENT: Shape(NOTES)}
 
@@ -125,13 +101,7 @@ class Chain:
         self.constants = self._find_constants()
         """The rows of the plan's constants, by the names of these bases."""
         self._reports = REPORTS if parts == 1 else {**REPORTS, **_SENT_REPORT}
-        self._inputs: dict[str, pa.Schema] = {}
-        """The columns of what operators take in, under the names it has on its way to a stage."""
-        self._sends: dict[Base, list[Send]] = {}
-        """What is sent straight from where a base is known."""
-        self._sent: set[Branch] = set()
-        if parts > 1:
-            self._find_sends()
+        self._dispatch = Dispatch(program, self.bases, parts)
         self._frame = self._plan()
         shown = {self.names[b] for output in program.outputs for b in output}
         self.result = {**{name: self._shapes[name] for name in shown}, **REPORTS}
@@ -150,7 +120,7 @@ class Chain:
     def _find_constants(self) -> dict[str, pa.Table]:
         """The rows of the plan's constants."""
         found: dict[str, pa.Table] = {}
-        for branch in self._all_branches():
+        for branch in self._program.branches:
             base = branch.base
             if isinstance(base, Constant) and base not in self.bases:
                 name = f"constant_{len(found)}"
@@ -165,49 +135,10 @@ class Chain:
             return pa.table({COUNTED: pa.nulls(frame.count())})
         return frame.toArrow()
 
-    def _all_branches(self) -> list[Branch]:
-        inputs = [b for o in self._program.operators.values() for each in o.inputs for b in each]
-        return [*inputs, *(b for output in self._program.outputs for b in output)]
-
-    def _find_sends(self) -> None:
-        """Which branches need not pass through Spark on their way to an operator."""
-        shown = {branch for output in self._program.outputs for branch in output}
-        for operator in self._program.operators.values():
-            schemas = [_schema_of(each) for each in operator.inputs]
-            keys = operator_of(operator.node, schemas).routes
-            for place, each in enumerate(operator.inputs):
-                column = f"{self._program.names[operator.node]}_in{place}"
-                self._inputs[column] = schemas[place]
-                for branch in each:
-                    if branch.direct is not None and branch not in shown:
-                        self._send(branch, column, None if keys is None else keys[place])
-
-    def _send(self, branch: Branch, column: str, keys: tuple[str, ...] | None) -> None:
-        direct = branch.direct
-        assert direct is not None
-        source = self._name_of(branch.base)
-        send = Send(source, direct.places, direct.present, branch.positive, column, keys)
-        self._sends.setdefault(branch.base, []).append(send)
-        self._sent.add(branch)
-
-    def _sending(self, bases: Iterable[Base]) -> Sending:
-        sends = tuple(send for base in bases for send in self._sends.get(base, ()))
-        return Sending(sends, self._inputs, self._parts)
-
-    def _name_of(self, base: Base) -> str:
-        """What the rows of a base are called in the stream."""
-        match base:
-            case Get():
-                return f"in_{base.collection}"
-            case Constant():
-                return self.bases[base]
-            case _:
-                return self._program.names[base]
-
     @property
     def _report_structs(self) -> dict[str, StructType]:
         sent = {} if self._parts == 1 else {SENT: from_arrow_schema(NOTES)}
-        return {**_REPORT_STRUCTS, **sent}
+        return {**REPORT_STRUCTS, **sent}
 
     def _plan(self) -> DataFrame:
         columns = self._source_columns()
@@ -226,7 +157,7 @@ class Chain:
         steps: list[Placed | Picked] = []
         leaving: dict[str, StructType] = self._report_structs
         for base, name in list(self.bases.items()):
-            branches = [b for b in self._all_branches() if b.base == base]
+            branches = [b for b in self._program.branches if b.base == base]
             steps += self._picked(name, branches)
             if any(self._program.picks(branch) is None for branch in branches):
                 leaving[name] = columns[name]
@@ -238,10 +169,12 @@ class Chain:
 
     def _spread(self, source: Source, columns: Mapping[str, StructType]) -> DataFrame:
         """The stream after the inputs' changes have come, of which most may have been sent off."""
-        streamed = {self._name_of(b.base) for b in self._all_branches() if b not in self._sent}
-        leaving = {n: s for n, s in columns.items() if n in streamed} | self._report_structs
+        leaving = self._report_structs
+        for base, name in self.bases.items():
+            branches = [b for b in self._program.branches if b.base == base]
+            leaving |= self._dispatch.streamed(name, columns[name], branches)
         outgoing = {name: arrow_schema(struct) for name, struct in leaving.items()}
-        sending = self._sending(self.bases)
+        sending = self._dispatch.sending(self.bases)
         return self._staged(self._tasks(), Spread(self._inbox, source, outgoing, sending), leaving)
 
     def _tasks(self) -> DataFrame:
@@ -252,7 +185,7 @@ class Chain:
 
     def _source_columns(self) -> dict[str, StructType]:
         columns: dict[str, StructType] = {}
-        for branch in self._all_branches():
+        for branch in self._program.branches:
             base = branch.base
             if isinstance(base, Get):
                 self.bases[base] = f"in_{base.collection}"
@@ -270,13 +203,13 @@ class Chain:
         kept = dict.fromkeys([*self._reports, *(n for n in self.names.values() if n in at)])
         columns: list[Expression] = [at[name] for name in kept]
         known: dict[tuple[int, Shape], list[Expression]] = {}
-        for branch in self._all_branches():
+        for branch in self._program.branches:
             if branch in self.names or self._program.level_of(branch.base) != level:
                 continue
-            if branch in self._sent:
+            if branch in self._dispatch.sent:
                 continue
             name = f"branch_{len(self.names)}"
-            source = at[self.bases[branch.base]]
+            source = at[self._dispatch.rests.get(branch, self.bases[branch.base])]
             column, shape = self._columns.column(branch, source, name)
             alike = known.setdefault((column.children[0].java.hashCode(), shape), [])
             same = next((each for each in alike if _is_same(each, column)), None)
@@ -299,7 +232,7 @@ class Chain:
             frame, steps, incoming = self._routed(frame, operators, incoming, needed)
         self._pass_on(needed, leaving)
         outgoing = {name: arrow_schema(struct) for name, struct in leaving.items()}
-        sending = self._sending(operator.node for operator in self._program.at(level))
+        sending = self._dispatch.sending(operator.node for operator in self._program.at(level))
         stage = Stage(
             self._inbox, self._state, tuple(steps), incoming, outgoing, sending, self._parts
         )
@@ -317,10 +250,11 @@ class Chain:
             else:
                 steps[twin] = placed = _with_twin(steps[twin], placed)
             self.bases[operator.node] = placed.output
-            branches = [b for b in self._all_branches() if b.base == operator.node]
+            branches = [b for b in self._program.branches if b.base == operator.node]
             steps += self._picked(placed.output, branches)
-            if any(self._program.picks(b) is None and b not in self._sent for b in branches):
-                leaving[placed.output] = _output_struct(operator.node)
+            leaving |= self._dispatch.streamed(
+                placed.output, output_struct(operator.node), branches
+            )
 
     def _twin_of(self, placed: Placed, steps: Sequence[Placed | Picked]) -> int | None:
         """The place of an operator that does just the same, if there is one.
@@ -356,7 +290,7 @@ class Chain:
         Gives the operators with their inputs as they come then, and how.
         """
         schemas = {name: shape.updates for name, shape in self._reports.items()}
-        schemas |= {n: _schema_of([b]) for b, n in self.names.items() if n in needed}
+        schemas |= {n: schema_of([b]) for b, n in self.names.items() if n in needed}
         arriving: set[str] = set()
         routes: list[Route] = []
         steps: list[Placed | Picked] = []
@@ -366,7 +300,7 @@ class Chain:
             for place, parts in enumerate(each.inputs):
                 name = f"{each.output}_in{place}"
                 arriving.add(name)
-                schemas[name] = self._inputs[name]
+                schemas[name] = self._dispatch.inputs[name]
                 if parts:  # else all of it was sent
                     routes.append(Route(name, parts, None if keys is None else keys[place]))
                 columns.append(((name, True),))
@@ -399,15 +333,22 @@ class Chain:
 
     def _placed(self, operator: Operator) -> Placed:
         inputs = tuple(
-            tuple((self.names[b], b.positive) for b in each if b not in self._sent)
+            tuple((self.names[b], b.positive) for b in each if b not in self._dispatch.sent)
             for each in operator.inputs
         )
-        made = operator_of(operator.node, [_schema_of(each) for each in operator.inputs])
+        made = operator_of(operator.node, [schema_of(each) for each in operator.inputs])
+        if self._parts > 1 and isinstance(made, JoinOperator):
+            made = replace(made, shown=self._read(operator.node))
         name = self._program.names[operator.node]
         arrangements = tuple(f"{name}_{place}" for place in range(len(made.layouts)))
         self.layouts.update(zip(arrangements, made.layouts, strict=True))
-        schema = arrow_schema(_output_struct(operator.node))
+        schema = arrow_schema(output_struct(operator.node))
         return Placed(made, inputs, name, schema, arrangements)
+
+    def _read(self, base: Base) -> frozenset[str]:
+        """The columns of a base that branches read."""
+        reads = (b.reads for b in self._program.branches if b.base == base)
+        return frozenset(column_name(place) for each in reads for place in each)
 
     def _staged(
         self, frame: DataFrame, stage: First | Spread | Stage, columns: Mapping[str, StructType]
@@ -429,17 +370,3 @@ def _with_twin(placed: Placed | Picked, twin: Placed) -> Placed:
     """The operator, which keeps the state of another too."""
     assert isinstance(placed, Placed)
     return replace(placed, twins=(*placed.twins, twin.arrangements))
-
-
-def _schema_of(branches: Sequence[Branch]) -> pa.Schema:
-    """The columns of the updates of branches that are added up."""
-    return arrow_schema(update_struct(branches[0].output))
-
-
-def _output_struct(node: Stateful) -> StructType:
-    """What a stage hands out for an operator: updates, or versions that are not evaluated yet."""
-    if not isinstance(node, Regroup):
-        return update_struct(node.output)
-    rows = list(update_struct(node.input.output))[:-2]
-    stamp = [StructField(name, LongType()) for name in (BEGIN, END, VERSION)]
-    return StructType([*rows, *stamp, StructField(FIRST, BooleanType())])

@@ -44,8 +44,7 @@ class BranchColumns:
         parts: list[Part] = []
         computed = self._through(branch.steps, values, branch.output, stamp, parts)
         if parts:
-            row = build.struct({a.name: values[a.id] for a in branch.base.output})
-            computed = self._failures.guarded(computed, row, parts, stamp)
+            computed = self._failures.guarded(computed, self._told(branch, values), parts, stamp)
         present = build.call("IsNotNull", source)
         column = build.call("If", present, computed, build.null_like(computed))
         shape = Shape(
@@ -55,6 +54,16 @@ class BranchColumns:
             fallible=bool(parts),
         )
         return build.alias(column, name, build.new_id()), shape
+
+    def _told(self, branch: Branch, values: Values) -> Expression:
+        """What an error says of the row: the columns that the branch reads.
+
+        The others may not be there: see `operators.JoinOperator`.
+        """
+        output = [branch.base.output[place] for place in sorted(branch.reads)]
+        if not output:
+            return self._builder.text("{}")
+        return self._builder.struct({a.name: values[a.id] for a in output})
 
     def _through(
         self,

@@ -42,12 +42,9 @@ class Outgoing:
         if (numbers == first).all():
             self._writer(column, first).write_table(rows)
             return
-        order = np.argsort(numbers, kind="stable")
-        found, begins = np.unique(numbers[order], return_index=True)
-        sorted_rows = rows.take(pa.array(order))
-        for number, begin, end in zip(found, begins, [*begins[1:], len(order)], strict=True):
-            part = sorted_rows.slice(int(begin), int(end - begin))
-            self._writer(column, int(number)).write_table(part)
+        for number in np.flatnonzero(np.bincount(numbers)).tolist():
+            part = rows.take(pa.array(np.flatnonzero(numbers == number)))
+            self._writer(column, number).write_table(part)
 
     def close(self) -> pa.RecordBatch:
         """Finish the files; gives the notes of them."""

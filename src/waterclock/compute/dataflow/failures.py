@@ -18,6 +18,7 @@ from waterclock.compute import faults
 from waterclock.compute.catalyst.trees import Builder, Expression
 from waterclock.compute.faults import Reason
 from waterclock.compute.kernels.errors import ERROR_SCHEMA
+from waterclock.persist.numerics import TOO_LONG
 
 _NEVER_FAIL = frozenset(
     {
@@ -90,6 +91,14 @@ _NEVER_FAIL = frozenset(
     }
 )
 _CHOICES = frozenset({"CaseWhen", "If"})
+_CALL = "StaticInvoke"
+_NUMERICS = "waterclock.Numerics"
+_OF_NUMERICS = {
+    "held": Reason("22003", TOO_LONG),
+    **dict.fromkeys(("quotient", "wholeQuotient", "remainder"), faults.DIVISION_BY_ZERO),
+    "root": Reason("2201F", "cannot take square root of a negative number"),
+}
+"""What the methods of this class of ours say where they have no value; all others have one."""
 _DIVISIONS = frozenset({"Divide", "IntegralDivide", "Remainder", "Pmod"})
 _SUMS = frozenset(
     {"Add", "Subtract", "Multiply", "UnaryMinus", "Abs", "CheckOverflow", "CheckOverflowInSum"}
@@ -193,6 +202,8 @@ class Failures:
             return self._builder.is_widening(expression)
         if expression.kind in _NEVER_FAIL:
             return True
+        if (method := _method_of_ours(expression)) is not None:
+            return method not in _OF_NUMERICS
         return expression.kind in _SUMS and _type_name(expression) in ("float", "double")
 
 
@@ -218,6 +229,8 @@ def _told(part: Expression) -> str:
 def _reason(part: Expression) -> Reason:
     if part.kind in _DIVISIONS:
         return faults.DIVISION_BY_ZERO
+    if (method := _method_of_ours(part)) is not None:
+        return _OF_NUMERICS[method]
     if part.kind in _SUMS:
         return faults.out_of_range(_type_name(part))
     if part.kind == "Cast":
@@ -225,6 +238,14 @@ def _reason(part: Expression) -> Reason:
         name = _type_name(part)
         return faults.unreadable(name) if from_text else faults.out_of_range(name)
     return _UNKNOWN
+
+
+def _method_of_ours(expression: Expression) -> str | None:
+    """The method of ours that the expression calls, if it calls one."""
+    if expression.kind != _CALL or expression.java.staticObject().getName() != _NUMERICS:
+        return None
+    method: str = expression.java.functionName()
+    return method
 
 
 def _type_name(expression: Expression) -> str:

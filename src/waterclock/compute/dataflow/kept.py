@@ -27,7 +27,7 @@ from waterclock.compute.arrangement.run import FORMAT
 from waterclock.compute.catalyst.trees import Tree
 from waterclock.compute.plan.nodes import Attribute, Node, inputs_of
 
-OPERATORS = 2
+OPERATORS = 3
 """To be raised with every change of what an operator keeps, or of which rows belong in it."""
 
 _ID = re.compile(r"#(\d+)L?")

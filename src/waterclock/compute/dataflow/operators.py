@@ -19,6 +19,7 @@ from waterclock.compute.kernels import aggregates, join, minmax, reduce, single,
 from waterclock.compute.kernels.distinct import distinct
 from waterclock.compute.kernels.errors import NO_ERRORS
 from waterclock.compute.kernels.keys import key_columns, key_hashes
+from waterclock.compute.kernels.linear import condensed
 from waterclock.compute.kernels.step import Window
 from waterclock.compute.kernels.threshold import threshold
 from waterclock.compute.kernels.trace import Trace, arranged, arranged_schema, row_names
@@ -47,6 +48,8 @@ class Stepped:
     output: pa.Table
     arranged: tuple[pa.Table, ...]
     errors: pa.Table
+    is_consolidated: bool = False
+    """Whether the state's changes have each row and time once, and none that comes to nothing."""
 
 
 class StageOperator(Protocol):
@@ -79,9 +82,14 @@ class StageOperator(Protocol):
 
 @dataclass(frozen=True)
 class JoinOperator:
+    """`shown` are the columns of the output that somebody reads, if only those are to be made: the
+    others are null then. Rows that differ in nothing else are added up if there are many.
+    """
+
     spec: join.JoinSpec
     left: pa.Schema
     right: pa.Schema
+    shown: frozenset[str] | None = None
 
     @property
     def layouts(self) -> tuple[Layout, ...]:
@@ -92,10 +100,10 @@ class JoinOperator:
 
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         left, right = deltas
-        stepped = join.join(
-            self.spec, left, right.rename_columns(self.right.names), traces[0], traces[1]
-        )
-        return Stepped(stepped.table(), (stepped.left, stepped.right), NO_ERRORS)
+        right = right.rename_columns(self.right.names)
+        stepped = join.join(self.spec, left, right, traces[0], traces[1], shown=self.shown)
+        output = stepped.table() if self.shown is None else _condensed(stepped)
+        return Stepped(output, (stepped.left, stepped.right), NO_ERRORS, is_consolidated=True)
 
     @property
     def routes(self) -> tuple[tuple[str, ...], ...] | None:
@@ -106,6 +114,12 @@ class JoinOperator:
     def initial(self, time: int) -> pa.Table | None:
         del time
         return None
+
+
+def _condensed(step: join.JoinStep) -> pa.Table:
+    """The output of a join, added up chunk by chunk: all of it may not even fit into memory."""
+    chunks = [condensed(chunk) for chunk in step.output]
+    return condensed(pa.concat_tables([step.schema.empty_table(), *chunks]))
 
 
 @dataclass(frozen=True)
@@ -121,7 +135,7 @@ class ReduceOperator:
 
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         stepped = reduce.reduce(self.spec, deltas[0], traces[0])
-        return Stepped(stepped.output, (stepped.arranged,), stepped.errors)
+        return Stepped(stepped.output, (stepped.arranged,), stepped.errors, is_consolidated=True)
 
     @property
     def routes(self) -> tuple[tuple[str, ...], ...] | None:

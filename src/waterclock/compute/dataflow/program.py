@@ -20,12 +20,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from waterclock.compute.catalyst.trees import Expression
+from waterclock.compute.dataflow.plain import Column, Computed, Plain, computed, plain
 from waterclock.compute.plan.nodes import (
     Arrange,
     Attributes,
     Constant,
     Distinct,
     Filter,
+    Generate,
     Get,
     Join,
     Linear,
@@ -88,6 +90,39 @@ class Branch:
                 case _:
                     return None
         return Direct(tuple(places[attribute.id] for attribute in self.output), tuple(present))
+
+    @cached_property
+    def computed(self) -> Computed | None:
+        """How to make the branch without Catalyst as long as numbers fit their types, if we can."""
+        if isinstance(self.base, Regroup):
+            return None
+        known: dict[int, Plain | None] = {
+            attribute.id: Column(place) for place, attribute in enumerate(self.base.output)
+        }
+        conditions: list[Plain | None] = []
+        for step in self.steps:
+            match step:
+                case Project(columns):
+                    known = {column.expr_id: plain(column, known) for column in columns}
+                case Filter(condition):
+                    conditions.append(plain(condition, known))
+                case Generate():
+                    return None
+        return computed(conditions, [known[attribute.id] for attribute in self.output])
+
+    @cached_property
+    def reads(self) -> frozenset[int]:
+        """The places of the base's columns that rows and errors of the branch are made from."""
+        used = {attribute.id for attribute in self.output}
+        for step in self.steps:
+            match step:
+                case Project(columns):
+                    used.update(*(column.references() for column in columns))
+                case Filter(condition):
+                    used |= condition.references()
+                case Generate():
+                    return frozenset(range(len(self.base.output)))
+        return frozenset(p for p, attribute in enumerate(self.base.output) if attribute.id in used)
 
 
 Sum = tuple[Branch, ...]
@@ -167,6 +202,12 @@ class Program:
                 found.add(branch.base)
                 rest += [b for each in self.operators[branch.base].inputs for b in each]
         return found
+
+    @property
+    def branches(self) -> list[Branch]:
+        """All of them: what operators take in, and what is shown."""
+        inputs = [branch for o in self.operators.values() for each in o.inputs for branch in each]
+        return [*inputs, *(branch for output in self.outputs for branch in output)]
 
     @property
     def levels(self) -> int:

@@ -38,7 +38,7 @@ from waterclock.compute.dataflow.stream import (
 )
 from waterclock.compute.dataflow.tick import Inbox, Tick
 from waterclock.compute.kernels.errors import ERROR_SCHEMA
-from waterclock.compute.kernels.linear import negate, union
+from waterclock.compute.kernels.linear import condensed, negate, union
 from waterclock.compute.kernels.step import Window
 from waterclock.compute.kernels.versions import VERSION
 from waterclock.persist.blob.api import Blob
@@ -63,7 +63,7 @@ class Source:
     def tables(self, inbox: Inbox, name: str) -> Iterator[pa.Table]:
         """This task's part of an input's changes, in pieces."""
         schema, part = self.columns[name], _task(self.parts)
-        yield inbox.delta(name, schema, part, self.parts)
+        yield inbox.delta(name, schema, part)
         for batch in inbox.contents(name, schema, self.blob, part, self.parts):
             yield pa.Table.from_batches([batch])
 
@@ -101,9 +101,10 @@ class Spread:
         sent = self.sending.begin(inbox.folder)
         for name in self.source.columns:
             for table in self.source.tables(inbox, name):
-                self.sending.add({name: table}, sent)
+                left = self.sending.add({name: table}, sent)
                 if name in self.outgoing:
-                    yield from packed({name: table}, self.outgoing)
+                    left[name] = table
+                yield from packed(left, self.outgoing)
         yield from packed({SENT: pa.Table.from_batches([sent.close()])}, self.outgoing)
 
 
@@ -173,7 +174,7 @@ class Router:
         for batch in batches:
             tables = unpacked([batch], self.incoming)
             for route in self.routes:
-                table = _sum(route.input, tables)
+                table = condensed(_all(route.input, tables))
                 sent.add(
                     route.column,
                     _as(table, self.outgoing[route.column]),
@@ -221,7 +222,7 @@ class Stage:
                     self._step(each, tick, tables, settling)
         if self.sending.sends:
             sent = self.sending.begin(inbox.folder)
-            self.sending.add(tables, sent)
+            tables |= self.sending.add(tables, sent)
             notes = pa.Table.from_batches([sent.close()])
             tables[SENT] = pa.concat_tables([tables[SENT], notes])
         passed = {name: tables[name] for name in self.outgoing}
@@ -253,7 +254,9 @@ class Stage:
         written = [
             (name, cover.name)
             for place, rows in enumerate(stepped.arranged)
-            for name, cover in self._write(placed, place, layouts[place], rows, tick, settling)
+            for name, cover in self._write(
+                placed, place, rows, tick, settling, is_consolidated=stepped.is_consolidated
+            )
         ]
         if written:
             notes = pa.table(list(zip(*written, strict=True)), schema=WRITTEN_SCHEMA)
@@ -267,12 +270,14 @@ class Stage:
         self,
         placed: Placed,
         place: int,
-        layout: Layout,
         rows: pa.Table,
         tick: Tick,
         settling: Settling,
+        *,
+        is_consolidated: bool,
     ) -> Iterator[tuple[str, Cover]]:
         """Write the new rows of an arrangement, and of its twins; gives what was written."""
+        layout = placed.operator.layouts[place]
         is_divided = self.parts > 1 and placed.operator.routes is not None
         hashes = partitions(self.parts)[_task(self.parts)] if is_divided else EVERY_HASH
         folders: dict[Cover, Path] = {}
@@ -282,7 +287,9 @@ class Stage:
             same = folders.get(cover)
             if same is not None and settling.try_link(same, folder, cover):
                 yield name, cover
-            elif write_run(folder, layout, cover, rows, settling=settling) is not None:
+            elif write_run(
+                folder, layout, cover, rows, is_consolidated=is_consolidated, settling=settling
+            ):
                 folders[cover] = folder
                 yield name, cover
 
@@ -312,10 +319,6 @@ def _cover(name: str) -> Cover:
 def _all(parts: Sequence[tuple[str, bool]], tables: Tables) -> pa.Table:
     """All updates of a sum, as they are: kernels add up those of the same row themselves."""
     return pa.concat_tables(_signed(parts, tables)).combine_chunks()
-
-
-def _sum(parts: Sequence[tuple[str, bool]], tables: Tables) -> pa.Table:
-    return union(_signed(parts, tables))
 
 
 def _signed(parts: Sequence[tuple[str, bool]], tables: Tables) -> list[pa.Table]:

@@ -13,8 +13,10 @@ not take in what was meant for the next.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -65,15 +67,25 @@ class Inbox:
         tick: Tick,
         deltas: Mapping[str, pa.Table],
         contents: Mapping[str, Listing],
+        parts: int = 1,
     ) -> None:
-        """Fill the inbox, which nobody reads yet."""
+        """Fill the inbox, which nobody reads yet, for so many tasks.
+
+        Each has a file of its own, and where there are several they are large: they are written
+        side by side.
+        """
         self.folder.mkdir(parents=True)
-        for name, table in deltas.items():
-            with (
-                pa.OSFile(str(self.folder / f"{name}.arrow"), "wb") as sink,
-                pa.ipc.new_file(sink, table.schema) as writer,
-            ):
-                writer.write_table(table)
+        pieces = [
+            (self._path(name, part), _part_of(table, part, parts))
+            for name, table in deltas.items()
+            for part in range(parts)
+        ]
+        if parts == 1:
+            for path, piece in pieces:
+                _write(path, piece)
+        else:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                list(pool.map(lambda piece: _write(*piece), pieces))
         for name, listing in contents.items():
             (self.folder / f"{name}.listing").write_bytes(msgspec.msgpack.encode(listing))
         (self.folder / "tick").write_bytes(msgspec.msgpack.encode(tick))
@@ -85,15 +97,13 @@ class Inbox:
     def tick(self) -> Tick:
         return msgspec.msgpack.decode((self.folder / "tick").read_bytes(), type=Tick)
 
-    def delta(self, name: str, schema: pa.Schema, part: int = 0, parts: int = 1) -> pa.Table:
-        """The changes of an input in the tick's window, or one of several equal parts of them."""
-        path = self.folder / f"{name}.arrow"
+    def delta(self, name: str, schema: pa.Schema, part: int = 0) -> pa.Table:
+        """The changes of an input in the tick's window, as far as they are for that task."""
+        path = self._path(name, part)
         if not path.exists():
             return schema.empty_table()
         with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
-            rows = reader.read_all()
-        first, last = (rows.num_rows * bound // parts for bound in (part, part + 1))
-        return rows.slice(first, last - first).rename_columns(schema.names).cast(schema)
+            return reader.read_all().rename_columns(schema.names).cast(schema)
 
     def contents(
         self, name: str, schema: pa.Schema, blob: Blob | None, part: int = 0, parts: int = 1
@@ -106,3 +116,17 @@ class Inbox:
         listing = msgspec.msgpack.decode(path.read_bytes(), type=Listing)
         for batch in portion(blob, listing, part, parts):
             yield batch.rename_columns(schema.names).cast(schema)
+
+    def _path(self, name: str, part: int) -> Path:
+        return self.folder / f"{name}.{part}.arrow"
+
+
+def _part_of(table: pa.Table, part: int, parts: int) -> pa.Table:
+    """One of several equal parts of the rows."""
+    first, last = (table.num_rows * bound // parts for bound in (part, part + 1))
+    return table.slice(first, last - first)
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)

@@ -2,71 +2,204 @@ package waterclock;
 
 import java.math.BigDecimal;
 import java.math.BigInteger;
+import java.math.MathContext;
 import java.math.RoundingMode;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * PostgreSQL's numeric, whose values have scales of their own: each operation as one call.
  *
- * A number is held as a struct of its whole part, its fraction and its scale; see
- * waterclock.persist.numerics. An argument is never null: Spark then gives null without asking us.
+ * Between operations a number is a BigDecimal, which never leaves an expression. In a column it is
+ * a struct of its whole part, its fraction and its scale; see waterclock.persist.numerics. No
+ * argument is ever null: Spark then gives null without asking us. What each function means, and
+ * what it says where it has no value, is told in waterclock.model.exact.
  */
 public final class Numerics {
     private static final int MOST_WHOLE = 38;
     private static final int MOST_SCALE = 36;
-    private static final BigDecimal BEYOND = BigDecimal.ONE.movePointRight(MOST_WHOLE);
+    /** Digits that PostgreSQL wants a quotient, a power and a root to show at least. */
+    private static final int QUOTIENT_DIGITS = 16;
+    private static final int POWER_DIGITS = 16;
+    private static final int ROOT_DIGITS = 15;
+    /** What a root is computed with besides, so that rounded twice it is as rounded once. */
+    private static final int ROOT_GUARD = 20;
+    /** PostgreSQL keeps digits in groups of so many, and reckons in them. */
+    private static final int GROUP = 4;
 
     private Numerics() {}
 
-    /** The number that is held so. */
-    static BigDecimal number(InternalRow held) {
+    // --- In and out ------------------------------------------------------------------------------
+
+    public static BigDecimal ofDecimal(Decimal number) {
+        return number.toJavaBigDecimal();
+    }
+
+    public static BigDecimal read(InternalRow held) {
         InternalRow parts = held.getStruct(0, 2);
         BigDecimal whole = parts.getDecimal(0, MOST_WHOLE, 0).toJavaBigDecimal();
         BigDecimal fraction = parts.getDecimal(1, MOST_SCALE, MOST_SCALE).toJavaBigDecimal();
-        return whole.add(fraction).setScale(held.getShort(1));
+        return whole.add(fraction).setScale(held.getShort(1), RoundingMode.DOWN);
     }
 
-    /** How the number is held; an error if it has too many digits. */
-    static InternalRow held(BigDecimal number) {
-        if (number.abs().compareTo(BEYOND) >= 0 || number.scale() > MOST_SCALE) {
-            throw Faults.raised("22003", "value overflows numeric format");
+    public static BigDecimal parsed(UTF8String text) {
+        BigDecimal number = new BigDecimal(text.toString());
+        if (number.signum() != 0 && isTooLong(number)) {
+            return null;
+        }
+        return number.setScale(Math.max(number.scale(), 0));
+    }
+
+    public static InternalRow held(BigDecimal number) {
+        if (isTooLong(number)) {
+            throw Faults.raised(
+                "22003",
+                "a numeric has more than 38 digits, or more than 36 behind the point");
         }
         BigDecimal whole = number.setScale(0, RoundingMode.DOWN);
         BigDecimal fraction = number.subtract(whole).setScale(MOST_SCALE);
         Object[] parts = {
             Decimal.apply(whole, MOST_WHOLE, 0), Decimal.apply(fraction, MOST_SCALE, MOST_SCALE)
         };
-        Object[] fields = {new GenericInternalRow(parts), Short.valueOf((short) number.scale())};
-        return new GenericInternalRow(fields);
+        short scale = (short) Math.max(number.scale(), 0);
+        return new GenericInternalRow(
+            new Object[] {new GenericInternalRow(parts), Short.valueOf(scale)});
     }
 
-    /** With so many digits behind the point that PostgreSQL's groups of four show sixteen. */
-    public static InternalRow quotient(InternalRow left, InternalRow right) {
-        BigDecimal above = number(left);
-        BigDecimal below = number(right);
-        if (below.signum() == 0) {
-            throw Faults.raised("22012", "division by zero");
-        }
+    public static UTF8String text(BigDecimal number) {
+        return UTF8String.fromString(number.toPlainString());
+    }
+
+    public static double toDouble(BigDecimal number) {
+        return number.doubleValue();
+    }
+
+    public static float toFloat(BigDecimal number) {
+        return number.floatValue();
+    }
+
+    private static boolean isTooLong(BigDecimal number) {
+        return number.scale() > MOST_SCALE || wholeDigits(number) > MOST_WHOLE;
+    }
+
+    /** How many digits are before the point; below zero for zeros behind it. */
+    private static int wholeDigits(BigDecimal number) {
+        return number.precision() - number.scale();
+    }
+
+    // --- Arithmetic ------------------------------------------------------------------------------
+
+    public static int sign(BigDecimal number) {
+        return number.signum();
+    }
+
+    public static BigDecimal absolute(BigDecimal number) {
+        return number.abs();
+    }
+
+    public static BigDecimal negative(BigDecimal number) {
+        return number.negate();
+    }
+
+    public static BigDecimal sum(BigDecimal left, BigDecimal right) {
+        return left.add(right);
+    }
+
+    public static BigDecimal difference(BigDecimal left, BigDecimal right) {
+        return left.subtract(right);
+    }
+
+    public static BigDecimal product(BigDecimal left, BigDecimal right) {
+        return left.multiply(right);
+    }
+
+    public static BigDecimal quotient(BigDecimal above, BigDecimal below) {
+        check(below);
         int weight = weight(above) - weight(below);
         if (first(above).compareTo(first(below)) <= 0) {
             weight--;
         }
-        int scale = Math.max(16 - 4 * weight, Math.max(above.scale(), below.scale()));
-        return held(above.divide(below, Math.max(scale, 0), RoundingMode.HALF_UP));
+        int scale = Math.max(above.scale(), below.scale());
+        scale = Math.max(scale, QUOTIENT_DIGITS - GROUP * weight);
+        return above.divide(below, scale, RoundingMode.HALF_UP);
     }
 
-    /** The place of the first group of four digits, counted from the point. */
-    private static int weight(BigDecimal number) {
-        if (number.signum() == 0) {
-            return 0;
+    public static BigDecimal wholeQuotient(BigDecimal above, BigDecimal below) {
+        check(below);
+        return above.divideToIntegralValue(below);
+    }
+
+    public static BigDecimal remainder(BigDecimal above, BigDecimal below) {
+        check(below);
+        return above.remainder(below).setScale(Math.max(above.scale(), below.scale()));
+    }
+
+    private static void check(BigDecimal below) {
+        if (below.signum() == 0) {
+            throw Faults.raised("22012", "division by zero");
         }
-        return Math.floorDiv(number.precision() - number.scale() - 1, 4);
     }
 
-    /** The first group of four digits. */
+    public static BigDecimal variance(
+            BigDecimal count, BigDecimal squares, BigDecimal sum, BigDecimal divisor) {
+        BigDecimal above = count.multiply(squares).subtract(sum.multiply(sum));
+        BigDecimal below = count.multiply(divisor);
+        if (below.signum() == 0) {
+            return null;
+        }
+        return above.signum() > 0 ? quotient(above, below) : BigDecimal.ZERO;
+    }
+
+    public static BigDecimal root(BigDecimal number) {
+        if (number.signum() < 0) {
+            throw Faults.raised("2201F", "cannot take square root of a negative number");
+        }
+        int scale = Math.max(number.scale(), ROOT_DIGITS - GROUP / 2 * weight(number));
+        return rooted(number, Math.max(scale, 0));
+    }
+
+    public static BigDecimal rootOfSameScale(BigDecimal number) {
+        return rooted(number, number.scale());
+    }
+
+    private static BigDecimal rooted(BigDecimal number, int scale) {
+        int digits = Math.max(wholeDigits(number), 0) / 2 + scale + ROOT_GUARD;
+        BigDecimal root = number.sqrt(new MathContext(digits, RoundingMode.HALF_UP));
+        return root.setScale(scale, RoundingMode.HALF_UP);
+    }
+
+    public static BigDecimal power(BigDecimal number, int exponent) {
+        int scale = Math.max(number.scale(), POWER_DIGITS);
+        return number.pow(exponent).setScale(scale, RoundingMode.HALF_UP);
+    }
+
+    // --- Rounding --------------------------------------------------------------------------------
+
+    public static BigDecimal rounded(BigDecimal number, int scale) {
+        return number.setScale(scale, RoundingMode.HALF_UP);
+    }
+
+    public static BigDecimal cut(BigDecimal number, int scale) {
+        return number.setScale(scale, RoundingMode.DOWN);
+    }
+
+    public static BigDecimal above(BigDecimal number) {
+        return number.setScale(0, RoundingMode.CEILING);
+    }
+
+    public static BigDecimal below(BigDecimal number) {
+        return number.setScale(0, RoundingMode.FLOOR);
+    }
+
+    /** The place of the first group of digits, counted from the point. */
+    private static int weight(BigDecimal number) {
+        return number.signum() == 0 ? 0 : Math.floorDiv(wholeDigits(number) - 1, GROUP);
+    }
+
+    /** That group. */
     private static BigInteger first(BigDecimal number) {
-        return number.abs().movePointLeft(4 * weight(number)).toBigInteger();
+        return number.abs().movePointLeft(GROUP * weight(number)).toBigInteger();
     }
 }

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from waterclock.persist.consolidate import row_codes
-from waterclock.persist.hashing import Hashes
+from waterclock.persist.hashing import Hashes, hash_rows
 
 Codes = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -60,9 +60,11 @@ def ascending(values: Codes) -> Codes:
     To sort numbers is several times faster than to find the order that sorts them. So where number
     and place fit into 64 bits together, both are sorted as one.
     """
-    least = int(values.min(initial=0))
+    if len(values) == 0:
+        return np.empty(0, dtype=np.int64)
+    least = int(values.min())
     bits = len(values).bit_length()
-    if int(values.max(initial=0)) - least >= 1 << (63 - bits):
+    if int(values.max()) - least >= 1 << (63 - bits):
         return np.argsort(values, kind="stable")
     packed = ((values - least) << bits) | np.arange(len(values))
     packed.sort()
@@ -80,19 +82,93 @@ def dense_rows(columns: Sequence[pa.Array], length: int) -> tuple[Codes, int]:
 
     Columns that are numbers come first; if they tell all rows apart the others need no look.
     """
-    codes = np.zeros(length, dtype=np.int64)
-    for column in columns:
-        if is_word(column.type):
-            found, _ = ordinals(words(column))
-            if column.null_count:
-                valid = column.is_valid().to_numpy(zero_copy_only=False)
-                found = np.where(valid, found + 1, 0)
-            codes = _combined(codes, found)
+    columns = [column for column in columns if column.null_count < length]
+    codes, _ = _word_codes([column for column in columns if is_word(column.type)], length)
     codes, count = dense(codes)
     others = [column for column in columns if not is_word(column.type)]
     if others and count < length:
         codes, count = dense(_combined(codes, row_codes(others, length)))
     return codes, count
+
+
+def equal_rows(columns: Sequence[pa.Array], length: int) -> Codes | None:
+    """For each row the place of the first one that equals it; None if no two rows are equal.
+
+    That is much less work than to number the rows where few or none are equal, which is usual. Rows
+    of numbers that fit into 64 bits together with their places are sorted as that. Of others the
+    hashes are sorted, and rows are only compared if their hashes agree, as far as there is room.
+    """
+    bits = length.bit_length()
+    columns = [column for column in columns if column.null_count < length]
+    if all(is_word(column.type) for column in columns):
+        codes, width = _word_codes(columns, length)
+        if width <= 1 << (63 - bits):
+            shared, fresh = _neighbours(codes.view(np.uint64) << np.uint64(bits), bits)
+            return _first_of_each(shared, fresh, length) if len(shared) else None
+    hashed = [column for column in columns if _is_quickly_hashed(column.type)]
+    shared, _ = _neighbours(hash_rows(hashed, length), bits)
+    if not len(shared):
+        return None
+    shared.sort()
+    codes, count = dense_rows([column.take(pa.array(shared)) for column in columns], len(shared))
+    if count == len(shared):
+        return None
+    places = np.arange(length)
+    places[shared] = shared[first_places(codes, count)[codes]]
+    return places
+
+
+def _neighbours(keys: Hashes, bits: int) -> tuple[Codes, Mask]:
+    """The places of keys that occur several times, equal ones together and in order, and which of
+    them are the first of theirs. The lowest `bits` of a key do not count.
+    """
+    low = np.uint64((1 << bits) - 1)
+    packed = (keys & ~low) | np.arange(len(keys), dtype=np.uint64)
+    packed.sort()
+    same = (packed[1:] ^ packed[:-1]) <= low
+    if not same.any():
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
+    after, before = np.append(False, same), np.append(same, False)
+    shared = after | before
+    return (packed[shared] & low).view(np.int64), ~after[shared]
+
+
+def _first_of_each(shared: Codes, fresh: Mask, length: int) -> Codes:
+    places = np.arange(length)
+    places[shared] = shared[fresh][np.cumsum(fresh) - 1]
+    return places
+
+
+def _word_codes(columns: Sequence[pa.Array], length: int) -> tuple[Codes, int]:
+    """A number for each row of such columns, from 0 on, and what all of them are below.
+
+    Equal exactly where the rows are. As long as the ranges of the columns have room in 64 bits
+    together, a row is just one number written with them as its digits.
+    """
+    codes, width = np.zeros(length, dtype=np.int64), 1
+    for column in columns:
+        found, span = _digits(column)
+        if span == 1:
+            continue
+        if width > _LIMIT // span:
+            (codes, width), (found, span) = dense(codes), dense(found)
+        codes = codes * span + found if width > 1 else found
+        width *= span
+    return codes, width
+
+
+def _digits(column: pa.Array) -> tuple[Codes, int]:
+    """The values of one such column from 0 on, and what they are below."""
+    values = words(column)
+    if len(values) == 0:
+        return values, 1
+    least = int(values.min())
+    span = int(values.max()) - least + 1
+    found, span = dense(values) if span > _LIMIT else (values - least, span)
+    if column.null_count:
+        valid = column.is_valid().to_numpy(zero_copy_only=False)
+        return np.where(valid, found + 1, 0), span + 1
+    return found, span
 
 
 def _combined(left: Codes, right: Codes) -> Codes:
@@ -115,6 +191,12 @@ def is_word(kind: pa.DataType) -> bool:
         or pa.types.is_time(kind)
         or pa.types.is_timestamp(kind)
     )
+
+
+def _is_quickly_hashed(kind: pa.DataType) -> bool:
+    """Whether values have no others inside."""
+    simple = pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_decimal128(kind)
+    return bool(simple or is_word(kind))
 
 
 def words(array: pa.Array) -> Codes:

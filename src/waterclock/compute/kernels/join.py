@@ -8,7 +8,7 @@ the delta meets both. Right rows lie sorted by key with the state's first, so wh
 is one range, and all pairs come from repeating and counting, without a loop over keys.
 
 Pairs of the same two rows may meet at the same time in several ways (one side has the row in state
-and delta, or at two times) and are added up. They are recognised by the codes of the two rows,
+and delta, or at two times) and are added up. They are recognised by the places of the two rows,
 which is cheaper than looking at the output. Pairs of rows with one update each need no such care.
 
 The output may be far larger than the input, so it comes in chunks, each made when asked for. Left
@@ -21,7 +21,7 @@ integers, unchecked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +31,7 @@ from waterclock.compute.kernels.codes import (
     Codes,
     Mask,
     ascending,
-    dense_rows,
+    equal_rows,
     first_places,
     flat,
     numbers,
@@ -106,11 +106,13 @@ def join(
     left_trace: Trace,
     right_trace: Trace,
     *,
+    shown: Collection[str] | None = None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> JoinStep:
     """One step of the join of two deltas and the state of both sides.
 
-    Rows whose key has a null compared with `=` match nothing and are not arranged.
+    Rows whose key has a null compared with `=` match nothing and are not arranged. Columns of the
+    output that are not among those `shown` are null: nobody reads them.
     """
     schema = output_schema(left.schema, right.schema)
     left, left_hashes = _matchable(left, spec.left_keys, spec.safe)
@@ -119,7 +121,14 @@ def join(
     right_side = _Side.of(right, right_trace, left_hashes)
     return JoinStep(
         schema,
-        _output(spec, schema, left_side, right_side, chunk_rows),
+        _output(
+            spec,
+            schema,
+            left_side,
+            right_side,
+            schema.names if shown is None else shown,
+            chunk_rows,
+        ),
         _added(left, left_side, left_hashes),
         _added(right, right_side, right_hashes),
     )
@@ -141,12 +150,14 @@ def _matchable(
 class _Side:
     """Consolidated updates of one side, those of the state first, at the time before all times.
 
-    `row` is a dense code of the whole row, `stored` the number of updates from the state, and
-    `place` where in the delta given each of the others was found.
+    `row` is the same number for the same row, `repeated` says whose row has other updates too (None
+    if none has), `stored` is the number of updates from the state, and `place` where in the delta
+    given each of the others was found.
     """
 
     columns: dict[str, pa.Array]
     row: Codes
+    repeated: Mask | None
     time: Codes
     diff: Codes
     stored: int
@@ -161,26 +172,33 @@ class _Side:
             name: pa.concat_arrays([flat(table[name]) for table in tables])
             for name in row_names(delta)
         }
-        row, rows = dense_rows(list(columns.values()), stored + delta.num_rows)
         ordinal, times = ordinals(numbers(delta, TIME))
         moment = np.concatenate((np.zeros(stored, dtype=np.int64), ordinal + 1))
         diff = np.concatenate([numbers(table, DIFF) for table in tables])
-        place = np.arange(len(diff))
-        if rows < len(diff) or not diff.all():
-            diff = _net(row, moment, diff)
+        row, place = np.arange(len(diff)), np.arange(len(diff))
+        equal = equal_rows(list(columns.values()), len(diff))
+        if equal is not None:
+            row = equal
+            some = np.flatnonzero(_repeated(row))
+            diff[some] = _net(row[some], moment[some], diff[some])
+        if not diff.all():
             place = np.flatnonzero(diff)
-            diff = diff[place]
+            row, diff, moment = row[place], diff[place], moment[place]
             columns = {name: column.take(pa.array(place)) for name, column in columns.items()}
         now = int(np.searchsorted(place, stored))
-        time = np.append(_BEFORE, times)[moment[place]]
-        return cls(columns, row[place], time, diff, now, place[now:] - stored)
+        time = np.append(_BEFORE, times)[moment]
+        repeated = None if equal is None else _repeated(row)
+        if repeated is not None and not repeated.any():
+            repeated = None
+        return cls(columns, row, repeated, time, diff, now, place[now:] - stored)
 
     def __len__(self) -> int:
         return len(self.diff)
 
-    def several(self) -> Mask:
-        """Whether the update's row has other updates too."""
-        return (np.bincount(self.row) > 1)[self.row]
+
+def _repeated(row: Codes) -> Mask:
+    """Whether the number occurs several times."""
+    return (np.bincount(row) > 1)[row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,31 +210,51 @@ class _Ranges:
     length: Codes
     order: Codes
 
+    def pairs(self) -> tuple[Codes, Codes]:
+        """The left and the right update of each pair."""
+        if (self.length == 1).all():
+            return self.left, self.order[self.start]
+        return np.repeat(self.left, self.length), self.order[spread(self.start, self.length)]
+
 
 def _output(
-    spec: JoinSpec, schema: pa.Schema, left: _Side, right: _Side, chunk_rows: int
+    spec: JoinSpec,
+    schema: pa.Schema,
+    left: _Side,
+    right: _Side,
+    shown: Collection[str],
+    chunk_rows: int,
 ) -> Iterator[pa.Table]:
     if left.stored == len(left) and right.stored == len(right):
         return
     ranges = _ranges(spec, left, right)
-    several = left.several(), right.several()
-    for chunk in _chunks(ranges, left.row, chunk_rows):
-        pairs = np.repeat(chunk.left, chunk.length), chunk.order[spread(chunk.start, chunk.length)]
+    rows = None if left.repeated is None else left.row
+    for chunk in _chunks(ranges, rows, chunk_rows):
+        pairs = chunk.pairs()
         time = np.maximum(left.time[pairs[0]], right.time[pairs[1]])
         diff = left.diff[pairs[0]] * right.diff[pairs[1]]
-        again = several[0][pairs[0]] | several[1][pairs[1]]
-        if again.any():
+        again = _again(left, right, pairs)
+        if again is not None:
             kept = _added_up(left.row[pairs[0]], right.row[pairs[1]], time, diff, again)
             pairs, time, diff = (pairs[0][kept], pairs[1][kept]), time[kept], diff[kept]
-        yield pa.Table.from_arrays(
-            [
-                *(column.take(pa.array(pairs[0])) for column in left.columns.values()),
-                *(column.take(pa.array(pairs[1])) for column in right.columns.values()),
-                pa.array(time),
-                pa.array(diff),
-            ],
-            schema=schema,
-        )
+        sides = zip((left, right), map(pa.array, pairs), strict=True)
+        columns = [
+            column.take(places) if name in shown else pa.nulls(len(places), column.type)
+            for side, places in sides
+            for name, column in side.columns.items()
+        ]
+        yield pa.Table.from_arrays([*columns, pa.array(time), pa.array(diff)], schema=schema)
+
+
+def _again(left: _Side, right: _Side, pairs: tuple[Codes, Codes]) -> Mask | None:
+    """Which pairs may be there several times; None if none."""
+    found = [
+        side.repeated[places]
+        for side, places in zip((left, right), pairs, strict=True)
+        if side.repeated is not None
+    ]
+    again = np.logical_or.reduce(found) if found else None
+    return again if again is not None and again.any() else None
 
 
 def _ranges(spec: JoinSpec, left: _Side, right: _Side) -> _Ranges:
@@ -235,23 +273,29 @@ def _ranges(spec: JoinSpec, left: _Side, right: _Side) -> _Ranges:
     return _Ranges(met, start[met], length[met], order)
 
 
-def _chunks(ranges: _Ranges, row: Codes, chunk_rows: int) -> Iterator[_Ranges]:
-    """The ranges in parts of about so many pairs, all updates of one left row in one part."""
+def _chunks(ranges: _Ranges, row: Codes | None, chunk_rows: int) -> Iterator[_Ranges]:
+    """The ranges in parts of about so many pairs, all updates of one left row in one part.
+
+    `row` is None if each has one update.
+    """
     if len(ranges.left) == 0:
         return
     if int(ranges.length.sum()) <= chunk_rows:
         yield ranges
         return
-    by_row = ascending(row[ranges.left])
+    by_row = last_of_row = np.arange(len(ranges.left))
+    if row is not None:
+        rows = row[ranges.left]
+        by_row = ascending(rows)
+        last_of_row = np.flatnonzero(np.append(np.diff(rows[by_row]) != 0, True))
     ends = np.cumsum(ranges.length[by_row])
-    last_of_row = np.flatnonzero(np.append(np.diff(row[ranges.left][by_row]) != 0, True))
     begin = 0
     while begin < len(by_row):
         room = (int(ends[begin - 1]) if begin else 0) + chunk_rows
         fitting = int(np.searchsorted(ends[last_of_row], room, side="right"))
         current = int(np.searchsorted(last_of_row, begin))  # at least the row begun with
         stop = int(last_of_row[max(fitting - 1, current)]) + 1
-        part = by_row[begin:stop]
+        part = slice(begin, stop) if row is None else by_row[begin:stop]
         yield _Ranges(ranges.left[part], ranges.start[part], ranges.length[part], ranges.order)
         begin = stop
 

@@ -7,8 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from waterclock.compute.kernels.codes import dense_rows, first_places, flat, numbers, sums
+from waterclock.compute.kernels.codes import (
+    dense_rows,
+    equal_rows,
+    first_places,
+    flat,
+    numbers,
+    sums,
+)
 from waterclock.persist.rows import DIFF
+
+SAMPLE_ROWS = 1 << 13
+"""So many updates tell whether it is worth it to add up all of them."""
+FEWER = 4
+"""How many times fewer there must be afterwards."""
 
 
 def negate(delta: pa.Table) -> pa.Table:
@@ -24,6 +36,24 @@ def union(deltas: Sequence[pa.Table]) -> pa.Table:
     In the order in which each appears first, and without those that come to nothing.
     """
     return _added_up(pa.concat_tables(deltas).combine_chunks())
+
+
+def condensed(delta: pa.Table) -> pa.Table:
+    """The same updates, those of the same row and time added up if that leaves far fewer.
+
+    What far fewer updates have to go through is saved many times over; but most deltas have hardly
+    one twice, and then it is not worth to look at all of them. So a sample tells. Of n updates
+    drawn from d kinds about n^2 / 2d are of a kind that was drawn before.
+    """
+    rows = delta.num_rows
+    if rows < FEWER * SAMPLE_ROWS:
+        return delta
+    sample = delta.take(pa.array(np.arange(SAMPLE_ROWS) * (rows // SAMPLE_ROWS)))
+    same = [flat(sample[name]) for name in sample.column_names if name != DIFF]
+    firsts = equal_rows(same, SAMPLE_ROWS)
+    again = 0 if firsts is None else int((firsts != np.arange(SAMPLE_ROWS)).sum())
+    is_worth_it = again * rows >= FEWER * SAMPLE_ROWS**2 // 2
+    return _added_up(delta.combine_chunks()) if is_worth_it else delta
 
 
 def _added_up(delta: pa.Table) -> pa.Table:

@@ -45,8 +45,8 @@ def lowered(translation: Translation, plan: Logical) -> Node:
     """A Catalyst aggregate in our nodes."""
     linears = translation.linears
     below = translation.translate(plan.children[0])
-    keys = [Expression(e) for e in plan.field("groupingExpressions")]
-    results = [Expression(e) for e in plan.field("aggregateExpressions")]
+    keys = plan.parts("groupingExpressions")
+    results = plan.parts("aggregateExpressions")
     output = attributes_of(results)
     below, keys, results = _lifted(translation, below, keys, results)
     calls = calls_in(linears, results)
@@ -215,7 +215,7 @@ def _made_distinct(
 ) -> tuple[Node, list[Expression], list[Expression]]:
     """The distinct rows of keys and arguments, the keys in them, and the call over them."""
     builder = linears.builder
-    function = Expression(call.expression.java.aggregateFunction())
+    function = call.expression.children[0]
     condition = call.filter
     columns: list[Expression] = []
     arguments: list[Expression] = []

@@ -77,7 +77,7 @@ class Solver:
         return known if len(known) == len(limits) else None
 
     def _is_clock(self, expression: Expression) -> bool:
-        return mentions_now(self._builder, expression)
+        return mentions_now(expression)
 
     def _solve(self, clock: Expression, operator: str, value: Expression | None) -> Limit | None:
         """Undo the outermost thing that was done to the clock, and then the rest."""

@@ -58,8 +58,7 @@ class Call:
     @property
     def filter(self) -> Expression | None:
         """The condition of its FILTER."""
-        kept = self.expression.java.filter()
-        return Expression(kept.get()) if kept.isDefined() else None
+        return next(iter(self.expression.children[1:]), None)
 
     @property
     def needs_filtered_rows(self) -> bool:
@@ -68,7 +67,7 @@ class Call:
         """
         if self.function is not None or self.filter is None:
             return False
-        function = Expression(self.expression.java.aggregateFunction())
+        function = self.expression.children[0]
         if function.kind in _KEEPS_NULLS:
             return not function.java.ignoreNulls()
         return function.kind in _COUNTS_NULLS
@@ -104,7 +103,7 @@ def text_of(expression: Expression) -> str:
 
 def _call(linears: Linears, expression: Expression, number: int) -> Call:
     builder = linears.builder
-    function = Expression(expression.java.aggregateFunction())
+    function = expression.children[0]
     result = Attribute(
         builder.new_id(), f"aggregate_{number}", expression.type_json, expression.nullable
     )

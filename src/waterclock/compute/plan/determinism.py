@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from waterclock.compute.catalyst.trees import Expression, Logical, items
+from waterclock.compute.catalyst.trees import Expression, Logical
 from waterclock.compute.errors import NotMaintainable
 
 _CLOCK = frozenset({"CurrentTimestamp", "Now", "LocalTimestamp", "CurrentDate", "CurrentTime"})
@@ -41,7 +41,7 @@ def refuse_nondeterministic(analyzed: Logical) -> None:
     for node in analyzed.walk():
         if node.kind == "Sample":
             raise _refusal("TABLESAMPLE", _OTHER_HINT)
-        for expression in map(Expression, items(node.java.expressions())):
+        for expression in node.expressions:
             for part in _parts(expression):
                 _check(part)
 

@@ -83,8 +83,7 @@ def lowered(translation: Translation, plan: Logical) -> Node:
     """A Catalyst join in our nodes."""
     linears = translation.linears
     left, right = (translation.translate(child) for child in plan.children)
-    condition = plan.java.condition()
-    conjuncts = Expression(condition.get()).conjuncts() if condition.isDefined() else []
+    conjuncts = [each for whole in plan.parts("condition") for each in whole.conjuncts()]
     left, conjuncts = subqueries.lifted(translation, left, conjuncts)
     output = attributes_of(plan.output)
     kind: str = plan.java.joinType().toString()
@@ -138,7 +137,7 @@ def _split(
     residual: list[Expression] = []
     unsure: list[_Pair] = []
     for conjunct in conjuncts:
-        pair = _equality(linears, left, right, conjunct)
+        pair = _equality(left, right, conjunct)
         if pair is None:
             residual.append(conjunct)
         else:
@@ -170,10 +169,10 @@ class _Pair:
     condition: Expression
 
 
-def _equality(linears: Linears, left: Node, right: Node, conjunct: Expression) -> _Pair | None:
+def _equality(left: Node, right: Node, conjunct: Expression) -> _Pair | None:
     equality = not_in.null_aware(conjunct) or conjunct
     is_equality = equality.kind in ("EqualTo", "EqualNullSafe")
-    if not is_equality or mentions_now(linears.builder, conjunct):
+    if not is_equality or mentions_now(conjunct):
         return None
     left_ids, right_ids = ({a.id for a in side.output} for side in (left, right))
     one, other = equality.children

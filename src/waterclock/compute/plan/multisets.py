@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from waterclock.compute.catalyst.trees import Expression, Logical
+from waterclock.compute.catalyst.trees import Logical
 from waterclock.compute.plan.linear import attributes_of
 from waterclock.compute.plan.nodes import (
     Attribute,
@@ -49,7 +49,7 @@ def try_difference(translation: Translation, plan: Logical) -> Node | None:
     marked = _marked(plan)
     if marked is None:
         return None
-    output = tuple(attributes_of(map(Expression, plan.field("generatorOutput"))))
+    output = tuple(attributes_of(plan.parts("generatorOutput")))
     lefts: list[Node] = []
     rights: list[Node] = []
     for branch in marked.branches:
@@ -64,7 +64,7 @@ def try_difference(translation: Translation, plan: Logical) -> Node | None:
 
 
 def _marked(plan: Logical) -> _Marked | None:
-    generator = Expression(plan.java.generator())
+    generator = plan.part("generator")
     if generator.kind != "ReplicateRows":
         return None
     node = plan.children[0]
@@ -84,9 +84,9 @@ def _marked(plan: Logical) -> _Marked | None:
 
 def _marks(aggregate: Logical) -> list[int] | None:
     """The ids of the columns that are summed, if it is one, or counted, if it is two."""
-    results = [Expression(e) for e in aggregate.field("aggregateExpressions")]
+    results = aggregate.parts("aggregateExpressions")
     calls = [n for r in results for n in r.walk() if n.kind == "AggregateExpression"]
-    functions = [Expression(call.java.aggregateFunction()) for call in calls]
+    functions = [call.children[0] for call in calls]
     if [f.kind for f in functions] not in (["Sum"], ["Count", "Count"]):
         return None
     arguments = [function.children[0] for function in functions]
@@ -118,12 +118,12 @@ def _sides(
 def _constant_side(branch: Logical, marked: _Marked) -> bool | None:
     """Whether all rows of the branch are of the left side, if its columns are constants."""
     if branch.kind == "Project":
-        columns = branch.field("projectList")
+        columns = branch.parts("projectList")
     elif branch.kind == "Aggregate":
-        columns = branch.field("aggregateExpressions")
+        columns = branch.parts("aggregateExpressions")
     else:
         return None
-    mark = Expression(columns[marked.marks[0]])
+    mark = columns[marked.marks[0]]
     value = mark.children[0] if mark.kind == "Alias" else mark
     if value.kind != "Literal":
         return None

@@ -52,7 +52,7 @@ def _may_overflow(column: Expression) -> bool:
     call = column.children[0].children[0]
     if call.kind != "AggregateExpression" or call.type_json in _INEXACT:
         return False
-    function = Expression(call.java.aggregateFunction())
+    function = call.children[0]
     return function.kind in ("Sum", "Average") and not _is_try(function)
 
 
@@ -66,7 +66,7 @@ def _tried(linears: Linears, column: Expression) -> tuple[Expression, Expression
     builder = linears.builder
     [window] = column.children
     call, spec = window.children
-    function = Expression(call.java.aggregateFunction())
+    function = call.children[0]
     made = []
     for each, name in ((builder.tried(function), "sum"), (builder.count_of(function), "count")):
         moved = builder.with_children(window, [builder.with_function(call, each), spec])

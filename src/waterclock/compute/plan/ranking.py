@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from waterclock.compute.catalyst.trees import Expression, Logical
 from waterclock.compute.plan import subqueries, temporal
+from waterclock.compute.plan.calls import is_same
 from waterclock.compute.plan.linear import attributes_of
 from waterclock.compute.plan.nodes import Attributes, Node, Order, Project, TopK
 
@@ -66,16 +67,16 @@ def limited(translation: Translation, plan: Logical) -> Node:
     node = plan
     while node.kind in ("GlobalLimit", "LocalLimit", "Offset"):
         if node.kind == "GlobalLimit":
-            places = places.at_most(_constant(Expression(node.java.limitExpr())))
+            places = places.at_most(_constant(node.part("limitExpr")))
         elif node.kind == "Offset":
-            places = places.after(_constant(Expression(node.java.offsetExpr())))
+            places = places.after(_constant(node.part("offsetExpr")))
         node = node.children[0]
     above: list[Logical] = []
     while node.kind == "Project":  # computes columns of the rows that are chosen below it
         above.append(node)
         node = node.children[0]
     below = translation.translate(node)
-    orders = node.field("order") if node.kind == "Sort" else []
+    orders = node.parts("order") if node.kind == "Sort" else []
     keyed, order = _ordered(translation, below, orders)
     top: Node = TopK(keyed, (), order, places.limit, places.first - 1)
     top = translation.linears.pick(top, below.output)
@@ -93,7 +94,7 @@ def try_filtered(translation: Translation, plan: Logical, needed: Set[int] | Non
     number = _row_number(window)
     if number is None:
         return None
-    conjuncts = Expression(plan.java.condition()).conjuncts()
+    conjuncts = plan.part("condition").conjuncts()
     places, others = _places(conjuncts, number.expr_id)
     is_needed = needed is None or number.expr_id in needed
     if places is None or (is_needed and places.limit != 1):
@@ -120,11 +121,11 @@ def pruned(translation: Translation, plan: Logical) -> Node:
     if plan.kind != "WindowGroupLimit":
         return translation.translate(plan)
     below = translation.translate(plan.children[0])
-    if Expression(plan.java.rankLikeFunction()).kind != "RowNumber":
+    if plan.part("rankLikeFunction").kind != "RowNumber":
         return below
-    partition = [Expression(e) for e in plan.field("partitionSpec")]
+    partition = plan.parts("partitionSpec")
     keyed, keys = translation.linears.with_columns(below, partition)
-    keyed, order = _ordered(translation, keyed, plan.field("orderSpec"))
+    keyed, order = _ordered(translation, keyed, plan.parts("orderSpec"))
     return translation.linears.pick(TopK(keyed, keys, order, plan.java.limit(), 0), below.output)
 
 
@@ -132,7 +133,7 @@ def _row_number(window: Logical) -> Expression | None:
     """The row number that a window computes, if that is all it computes."""
     if window.kind != "Window":
         return None
-    columns = [Expression(e) for e in window.field("windowExpressions")]
+    columns = window.parts("windowExpressions")
     if len(columns) != 1 or columns[0].children[0].kind != "WindowExpression":
         return None
     function = columns[0].children[0].children[0]
@@ -187,8 +188,8 @@ def _narrowed(places: _Places, condition: Expression, number: int) -> _Places | 
 
 def _first_of_groups(translation: Translation, window: Logical, places: _Places) -> Node:
     """The rows below the window that have these places in its groups."""
-    partition = [Expression(e) for e in window.field("partitionSpec")]
-    orders = window.field("orderSpec")
+    partition = window.parts("partitionSpec")
+    orders = window.parts("orderSpec")
     node = window.children[0]
     while node.kind == "WindowGroupLimit":  # would only anticipate the limit
         node = node.children[0]
@@ -205,18 +206,17 @@ def _first_of_groups(translation: Translation, window: Logical, places: _Places)
     return translation.linears.pick(top, shown)
 
 
-def _without_limit(node: Logical, orders: Sequence[Any], last: int | None) -> Logical:
+def _without_limit(node: Logical, orders: Sequence[Expression], last: int | None) -> Logical:
     """The plan without a limit in the same order that leaves all of the places asked for."""
     if node.kind != "GlobalLimit" or last is None:
         return node
     inner = node.children[0].children[0] if node.children[0].kind == "LocalLimit" else node
-    if inner.kind != "Sort" or _constant(Expression(node.java.limitExpr())) < last:
+    if inner.kind != "Sort" or _constant(node.part("limitExpr")) < last:
         return node
-    same = inner.field("order")
+    same = inner.parts("order")
     if len(same) != len(orders):
         return node
-    agree = all(a.semanticEquals(b) for a, b in zip(same, orders, strict=True))
-    return inner.children[0] if agree else node
+    return inner.children[0] if all(map(is_same, same, orders)) else node
 
 
 def _sorted_below(
@@ -236,11 +236,11 @@ def _sorted_below(
         below = translation.translate(node)
         return below.output, below, ()
     keyed, order = _ordered(
-        translation, translation.translate(bottom.children[0]), bottom.field("order")
+        translation, translation.translate(bottom.children[0]), bottom.parts("order")
     )
     by = [keyed.output[o.column] for o in order]
     for project in reversed(above):
-        columns = [Expression(c) for c in project.field("projectList")]
+        columns = project.parts("projectList")
         known = {column.expr_id for column in columns}
         columns += [translation.linears.reference(a) for a in by if a.id not in known]
         keyed, columns = subqueries.lifted(translation, keyed, columns)
@@ -251,17 +251,17 @@ def _sorted_below(
 
 
 def _ordered(
-    translation: Translation, below: Node, orders: Sequence[Any]
+    translation: Translation, below: Node, orders: Sequence[Expression]
 ) -> tuple[Node, tuple[Order, ...]]:
     """The node with the columns that Catalyst's sort orders compute, and the order by them."""
-    wanted = [Expression(order.child()) for order in orders]
+    wanted = [order.children[0] for order in orders]
     below, wanted = subqueries.lifted(translation, below, wanted)
     keyed, places = translation.linears.with_columns(below, wanted)
     return keyed, tuple(
         Order(
             place,
-            order.direction().toString() == "Descending",
-            order.nullOrdering().toString() == "NullsFirst",
+            order.java.direction().toString() == "Descending",
+            order.java.nullOrdering().toString() == "NullsFirst",
         )
         for place, order in zip(places, orders, strict=True)
     )

@@ -37,13 +37,13 @@ from waterclock.compute.plan.nodes import (
 
 def windowed(linears: Linears, below: Node, windows: Sequence[Logical], output: Attributes) -> Node:
     """Catalyst's windows over one partitioning, the lowest first, in our nodes."""
-    partition = [Expression(e) for e in windows[0].field("partitionSpec")]
+    partition = windows[0].parts("partitionSpec")
     keyed, keys = linears.with_columns(below, partition)
     asked = [tuple(_computed(window)) for window in windows]
     read = {number for columns in asked for column in columns for number in column.references()}
     guards = [overflow.guarded(linears, columns, read) for columns in asked]
     parts = tuple(
-        Windows(guard.computed, tuple(Expression(e) for e in window.field("orderSpec")))
+        Windows(guard.computed, tuple(window.parts("orderSpec")))
         for guard, window in zip(guards, windows, strict=True)
     )
     made = attributes_of(column for part in parts for column in part.columns)
@@ -66,7 +66,7 @@ def _checked(
 def _computed(window: Logical) -> Iterator[Expression]:
     """The columns that a window adds; where it was correlated it passes others on among them."""
     known = {column.expr_id for column in window.children[0].output}
-    for column in map(Expression, window.field("windowExpressions")):
+    for column in window.parts("windowExpressions"):
         if column.expr_id not in known:
             yield column
 
@@ -140,9 +140,8 @@ def _hoisted(
     linears: Linears, call: Expression, wanted: list[Expression]
 ) -> tuple[Expression, list[_Place | Expression]]:
     """The function of a call, and its arguments, those that are computed as wanted columns."""
-    function = Expression(call.java.aggregateFunction())
-    kept = call.java.filter()
-    condition = Expression(kept.get()) if kept.isDefined() else None
+    function, *filters = call.children
+    condition = filters[0] if filters else None
     arguments: list[_Place | Expression] = []
     for argument in function.children:
         if argument.java.foldable():

@@ -129,8 +129,8 @@ class Sharing:
                 case Filter(condition):
                     told += (Filter, *self._canonical(visible, [condition]))
                 case Generate(generate):
-                    generator = Expression(generate.java.generator())
-                    made = attributes_of(map(Expression, generate.field("generatorOutput")))
+                    generator = generate.part("generator")
+                    made = attributes_of(generate.parts("generatorOutput"))
                     told += (Generate, *self._canonical(visible, [generator]), _kinds(made))
                     told.append(bool(generate.java.outer()))
                     visible += made

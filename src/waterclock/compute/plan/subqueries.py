@@ -68,4 +68,4 @@ def _gives_one_row(plan: Logical) -> bool:
         plan = plan.children[0]
     if plan.kind == "OneRowRelation":
         return True
-    return plan.kind == "Aggregate" and not plan.field("groupingExpressions")
+    return plan.kind == "Aggregate" and not plan.parts("groupingExpressions")

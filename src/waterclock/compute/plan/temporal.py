@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NoReturn
 
-from waterclock.compute.catalyst.now import may_mention_now, mentions_now
+from waterclock.compute.catalyst.now import mentions_now
 from waterclock.compute.catalyst.trees import Expression, Logical
 from waterclock.compute.errors import NotMaintainable
 from waterclock.compute.plan.bounds import Limit, Solver
@@ -29,13 +29,13 @@ _HINT = (
 
 def filtered(linears: Linears, below: Node, condition: Expression) -> Node:
     """The rows for which the condition is true, at each time with that time as `mz_now()`."""
-    if not mentions_now(linears.builder, condition):
+    if not mentions_now(condition):
         return linears.step(below, Filter(condition))
     limits: list[Limit] = []
     others: list[Expression] = []
     solver = Solver(linears.builder)
     for conjunct in condition.conjuncts():
-        if mentions_now(linears.builder, conjunct):
+        if mentions_now(conjunct):
             limits += solver.solved(conjunct) or _refuse(conjunct)
         else:
             others.append(conjunct)
@@ -51,13 +51,12 @@ def filtered(linears: Linears, below: Node, condition: Expression) -> Node:
     )
 
 
-def refuse_elsewhere(linears: Linears, plan: Logical) -> None:
+def refuse_elsewhere(plan: Logical) -> None:
     """`NotMaintainable` if a plan node that has no conditions uses `mz_now()` itself."""
-    builder = linears.builder
-    if plan.kind in ("Filter", "Join") or not may_mention_now(builder, plan):
+    if plan.kind in ("Filter", "Join"):
         return
-    for expression in map(Expression, plan.field("expressions")):
-        if mentions_now(builder, expression):
+    for expression in plan.expressions:
+        if mentions_now(expression):
             _refuse(expression)
 
 

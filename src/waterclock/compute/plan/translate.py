@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
-from waterclock.compute.catalyst.trees import Builder, Expression, Logical, items
+from waterclock.compute.catalyst.trees import Builder, Logical
 from waterclock.compute.errors import NotMaintainable
 from waterclock.compute.plan import (
     aggregates,
@@ -25,6 +25,7 @@ from waterclock.compute.plan import (
     subqueries,
     temporal,
 )
+from waterclock.compute.plan.calls import is_same
 from waterclock.compute.plan.keeping import refuse_unkept
 from waterclock.compute.plan.linear import Linears, attributes_of
 from waterclock.compute.plan.nodes import (
@@ -50,7 +51,7 @@ class Translation:
 
     def translate(self, plan: Logical) -> Node:
         """The view's plan; `NotMaintainable` names what it can not be made of."""
-        temporal.refuse_elsewhere(self.linears, plan)
+        temporal.refuse_elsewhere(plan)
         match plan.kind:
             case "Project":
                 return self._project(plan)
@@ -89,7 +90,7 @@ class Translation:
 
     def projected(self, below: Node, project: Logical) -> Node:
         """The columns of a Catalyst projection over a node that has what it reads."""
-        columns = [Expression(c) for c in project.field("projectList")]
+        columns = project.parts("projectList")
         below, columns = subqueries.lifted(self, below, columns)
         return self.linears.step(below, Project(tuple(columns)))
 
@@ -97,7 +98,7 @@ class Translation:
         [child] = plan.children
         if child.kind != "Filter":
             return self.projected(self.translate(child), plan)
-        columns = [Expression(c) for c in plan.field("projectList")]
+        columns = plan.parts("projectList")
         needed = {number for column in columns for number in column.references()}
         return self.projected(self._filter(child, needed), plan)
 
@@ -107,7 +108,7 @@ class Translation:
         if top is not None:
             return top
         below = self.translate(plan.children[0])
-        lifted, [condition] = subqueries.lifted(self, below, [Expression(plan.java.condition())])
+        lifted, [condition] = subqueries.lifted(self, below, [plan.part("condition")])
         filtered = temporal.filtered(self.linears, lifted, condition)
         return self.linears.pick(filtered, below.output)
 
@@ -115,7 +116,7 @@ class Translation:
         difference = multisets.try_difference(self, plan)
         if difference is not None:
             return difference
-        generator = Expression(plan.java.generator())
+        generator = plan.part("generator")
         if generator.kind not in _GENERATORS:
             raise NotMaintainable(
                 f"a view can not be maintained over the function {generator.java.prettyName()}",
@@ -135,8 +136,7 @@ class Translation:
     def _expand(self, plan: Logical) -> Node:
         below = self.translate(plan.children[0])
         output = attributes_of(plan.output)
-        rows = [[Expression(c) for c in items(p)] for p in plan.field("projections")]
-        below, columns = subqueries.lifted(self, below, [c for row in rows for c in row])
+        below, columns = subqueries.lifted(self, below, plan.parts("projections"))
         width = len(output)
         branches = [
             self.linears.computed(below, columns[start : start + width], output)
@@ -155,10 +155,8 @@ class Translation:
 
 
 def _same_groups(one: Logical, other: Logical) -> bool:
-    ours, theirs = one.field("partitionSpec"), other.field("partitionSpec")
-    return len(ours) == len(theirs) and all(
-        a.semanticEquals(b) for a, b in zip(ours, theirs, strict=True)
-    )
+    ours, theirs = one.parts("partitionSpec"), other.parts("partitionSpec")
+    return len(ours) == len(theirs) and all(map(is_same, ours, theirs))
 
 
 def _named(kind: str) -> str:

@@ -11,9 +11,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from waterclock.compute.catalyst.evaluation import FEW_ROWS, evaluating
 from waterclock.compute.catalyst.trees import Builder, Logical
 from waterclock.compute.catalyst.types import arrow_schema
 from waterclock.compute.dataflow.dataflow import Dataflow
+from waterclock.compute.dataflow.job import Ticked
 from waterclock.compute.dataflow.kept import Kept
 from waterclock.compute.dataflow.program import Program
 from waterclock.compute.errors import NotMaintainable
@@ -26,6 +28,9 @@ from waterclock.persist.rows import DIFF, TIME
 from waterclock.testing.fuzz.case import Case
 from waterclock.testing.fuzz.histories import updates
 from waterclock.testing.fuzz.schemas import struct_of
+
+_COMPILED = 3
+"""One run of so many is compiled, although its rows are few."""
 
 
 @dataclass(slots=True)
@@ -87,9 +92,9 @@ class Maintainer:
                 deltas = self._deltas(case, lower, upper)
                 if step in case.steps.crashes:
                     kept = dataflow.kept_after() if step else None
-                    dataflow.compute(upper, deltas)
+                    self._computed(dataflow, upper, deltas)
                     dataflow = self._opened(case, folder, lower, kept)
-                ticked = dataflow.compute(upper, deltas)
+                ticked = self._computed(dataflow, upper, deltas)
                 dataflow.commit(upper, ticked)
                 dataflow.merge()
                 for number, changes in enumerate(told):
@@ -104,6 +109,15 @@ class Maintainer:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return told
+
+    def _computed(
+        self, dataflow: Dataflow, upper: int, deltas: Mapping[GlobalId, pa.Table]
+    ) -> Ticked:
+        """A step as a server does it; in some runs as it would do it for many rows."""
+        rows = sum(table.num_rows for table in deltas.values())
+        many = self._runs % _COMPILED == 0
+        with evaluating(self._spark.sparkContext, FEW_ROWS + 1 if many else rows):
+            return dataflow.compute(upper, deltas)
 
     def _opened(
         self, case: Case, folder: Path, upper: int, kept: Mapping[str, Kept] | None

@@ -34,11 +34,11 @@ def main() -> int:
             for number in range(asked.batches):
                 check.batch(asked.times, spark=number % asked.spark_every == 0)
                 print(f"batch {number}: {check.report.steps_s[-1]:.2f} s", flush=True)
+            check.close()
         except Disagreement as wrong:
             print(f"wrong: {wrong}")
             return 1
         print("\n".join(check.report.lines()))
-        check.close()
     return 0
 
 

@@ -4,6 +4,8 @@ DuckDB evaluates every time; Spark, which is slower but has the very same decima
 Against DuckDB, values agree exactly except in columns that come of a division: there both sides are
 compared as floating-point numbers, up to 1e-6 relative and absolute, which is what Spark's scale of
 six digits leaves. Against Spark everything is exact.
+
+What a batch gave is compared in a thread of its own, while the next one is computed.
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ import math
 import time as clock
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -86,6 +90,9 @@ class Check:
         self._views = Views(spark, folder, self._queries, chosen, wide_rows)
         self.report.planning_s = clock.monotonic() - began
         self._contents = {number: Contents() for group in chosen for number in group}
+        self._judge = ThreadPoolExecutor(1, thread_name_prefix="judge")
+        self._judged: Future[None] | None = None
+        """What becomes of the last batch."""
         tables = generate(scale, seed)
         self._refresh = Refresh(tables, scale, seed)
         self._duck = DuckTables(tables)
@@ -97,7 +104,10 @@ class Check:
         self._compare(0)
 
     def batch(self, times: int, *, spark: bool = False) -> None:
-        """One step of the views over that many times, compared at each; raises `Disagreement`."""
+        """One step of the views over that many times, which will be compared at each.
+
+        Raises `Disagreement` if an earlier batch was wrong; of the last one, `close` tells.
+        """
         lower = self._views.upper
         steps: dict[int, Changes] = {}
         for time in range(lower, lower + times):
@@ -106,20 +116,36 @@ class Check:
         began = clock.monotonic()
         told = self._views.advance(lower + times, deltas(steps))
         self.report.steps_s.append(clock.monotonic() - began)
+        self._await_judge()
+        self._judged = self._judge.submit(self._compare_all, told, steps)
+        if spark:
+            self._await_judge()
+            self._compare_with_spark(lower + times - 1)
+
+    def close(self) -> None:
+        """Wait for the last comparison; raises `Disagreement`."""
+        try:
+            self._await_judge()
+        finally:
+            self._judge.shutdown()
+            self._duck.close()
+
+    def _await_judge(self) -> None:
+        judged, self._judged = self._judged, None
+        if judged is not None:
+            judged.result()
+
+    def _compare_all(self, told: Mapping[int, pa.Table], steps: Mapping[int, Changes]) -> None:
+        """Compare at each time of a batch, in which the views have told these changes."""
         for number, changes in told.items():
             self.report.output_changes[number] += changes.num_rows
             self._contents[number].receive(changes)
-        for time, changes in steps.items():
-            self._duck.apply(changes)
+        for time, changed in steps.items():
+            self._duck.apply(changed)
             self._compare(time)
-        if spark:
-            self._compare_with_spark(lower + times - 1)
         for number, contents in self._contents.items():
             if contents.unapplied:
                 raise Disagreement(f"query {number} changes at {contents.unapplied}")
-
-    def close(self) -> None:
-        self._duck.close()
 
     def _compare(self, time: int) -> None:
         began = clock.monotonic()

@@ -1,0 +1,128 @@
+"""What a reading tells of a tree is what the JVM objects themselves answer, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from waterclock.compute.catalyst.evaluation import FEW_ROWS, evaluating
+from waterclock.compute.catalyst.trees import Builder, Expression, Logical, items
+
+pytestmark = pytest.mark.slow
+
+QUERIES = [
+    "SELECT id FROM range(3) UNION ALL SELECT id + 1 FROM range(2) WHERE id > 0",
+    "SELECT a + 1 AS b, upper(t) AS `a \"name\" of\n two lines ü` FROM (VALUES (1, 'x')) v(a, t)",
+    "SELECT a, sum(b) FILTER (WHERE b > 1) AS s, count(DISTINCT b) AS n"
+    " FROM (VALUES (1, 2.5)) v(a, b) GROUP BY a HAVING max(b) > 0 ORDER BY s DESC LIMIT 3",
+    "SELECT x.id, y.e FROM range(3) x LEFT JOIN (SELECT id, explode(array(1, 2)) AS e"
+    " FROM range(2)) y ON x.id = y.id AND y.e > 1",
+    "SELECT id, (SELECT max(id) FROM range(9)) AS m, row_number() OVER (ORDER BY id) AS r,"
+    " named_struct('p', id, 'q', array(map('k', id))) AS s FROM range(5)"
+    " WHERE id IN (SELECT id FROM range(2)) OR EXISTS (SELECT 1 FROM range(1) z WHERE z.id = 7)",
+    "SELECT grouping_id(a, b), count(*) FROM (VALUES (1, 2)) v(a, b) GROUP BY CUBE (a, b)",
+    "SELECT transform(array(id), e -> e + 1), rand(), CAST(id AS DECIMAL(20, 3)) FROM range(2)",
+]
+
+_INCOMPLETE = frozenset(
+    {
+        "CurrentRow",
+        "ListQuery",
+        "SortOrder",
+        "SpecifiedWindowFrame",
+        "UnboundedFollowing",
+        "UnboundedPreceding",
+        "WindowSpecDefinition",
+    }
+)
+"""Parts of other expressions that have no value, and so no type, or are never null or not."""
+
+
+def _own(expression: Expression) -> tuple[Any, ...]:
+    return (
+        expression.kind,
+        expression.type_json,
+        expression.nullable,
+        expression.deterministic,
+        len(expression.children),
+    )
+
+
+def _asked(java: Any) -> tuple[Any, ...]:
+    return (
+        java.getClass().getSimpleName().rstrip("$"),
+        java.dataType().json(),
+        java.nullable(),
+        java.deterministic(),
+        java.children().size(),
+    )
+
+
+def _alike(expression: Expression, java: Any) -> Iterator[Expression]:
+    """Compare an expression and all below it with what the JVM says."""
+    if expression.kind not in _INCOMPLETE:
+        assert _own(expression) == _asked(java)
+    if expression.kind in ("AttributeReference", "Alias"):
+        assert (expression.expr_id, expression.name) == (java.exprId().id(), java.name())
+    assert expression.java.equals(java)
+    yield expression
+    for child, below in zip(expression.children, items(java.children()), strict=True):
+        yield from _alike(child, below)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("form", ["analyzed", "optimizedPlan"])
+def test_a_reading_is_the_tree(spark: SparkSession, query: str, form: str) -> None:
+    plan = getattr(spark.sql(query)._jdf.queryExecution(), form)()
+    rest, seen = [(Logical(plan), plan)], 0
+    while rest:
+        node, java = rest.pop()
+        assert node.kind == java.getClass().getSimpleName().rstrip("$")
+        assert node.java.equals(java)
+        for told, asked in (
+            (node.output, java.output()),
+            (node.expressions, java.expressions()),
+        ):
+            for one, other in zip(told, items(asked), strict=True):
+                seen += sum(1 for _ in _alike(one, other))
+        rest += zip(node.children, items(java.children()), strict=True)
+    assert seen
+
+
+def test_what_is_made_knows_what_it_is(spark: SparkSession) -> None:
+    builder = Builder(spark.sparkContext._jvm)
+    columns = [builder.attribute(builder.new_id(), f"c{n}", '"long"', True) for n in range(20)]
+    made = [
+        builder.alias(builder.call("IsNull", columns[0]), "missing", builder.new_id()),
+        builder.cast(columns[1], '"string"'),
+        builder.text("ü: text"),
+        builder.literal(None, '"date"'),
+        builder.null_like(columns[2]),
+        builder.nullable(columns[3]),
+        builder.struct({"a": columns[0], "7:b": builder.text("x"), "\U0001f600": columns[1]}),
+        builder.with_children(builder.call("EqualTo", *columns[:2]), columns[4:6]),
+    ]
+    for expression in made:
+        fresh = Expression(expression.java)
+        assert _own(expression) == _own(fresh)
+        assert [str(c) for c in expression.children] == [str(c) for c in fresh.children]
+    names = [str(name) for name in made[6].children[::2]]
+    assert names == ["a", "7:b", "\U0001f600"]
+    sequence = builder.seq(columns)
+    assert [each.name() for each in items(sequence)] == [f"c{n}" for n in range(20)]
+
+
+def test_few_rows_are_not_compiled(spark: SparkSession) -> None:
+    context = spark.sparkContext
+
+    def mode() -> str | None:
+        return context.getLocalProperty("spark.sql.codegen.factoryMode")
+
+    with evaluating(context, FEW_ROWS):
+        assert mode() == "NO_CODEGEN"
+    assert mode() is None
+    with evaluating(context, FEW_ROWS + 1):
+        assert mode() is None
