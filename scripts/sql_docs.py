@@ -17,8 +17,11 @@ from waterclock.sql.functions import (
     aggregates,
     arithmetic,
     arrays,
+    byte_strings,
     comparisons,
     datetimes,
+    json_editing,
+    json_paths,
     json_texts,
     jsons,
     numbers,
@@ -56,7 +59,7 @@ FAMILIES: Mapping[str, tuple[str, str, tuple[Function, ...]]] = {
     "strings": (
         "Text",
         "Positions and lengths count characters, from 1.",
-        strings.FUNCTIONS + strings.OPERATORS,
+        strings.FUNCTIONS + byte_strings.FUNCTIONS + strings.OPERATORS,
     ),
     "patterns": (
         "Patterns",
@@ -83,9 +86,14 @@ FAMILIES: Mapping[str, tuple[str, str, tuple[Function, ...]]] = {
         "JSON",
         "A `jsonb` value is in normal form, a `json` value is the text that it was given as."
         "\nOf values that are equal, such as 1.0 and 1, a group shows that whose text comes first."
-        "\nIn GROUPING SETS, INTERSECT ALL, EXCEPT ALL and DISTINCT inside an aggregate, numbers"
-        "\nwith zeros at their end are refused.",
-        (*jsons.OPERATORS, *json_texts.OPERATORS, *jsons.FUNCTIONS, *json_texts.FUNCTIONS),
+        "\nIn INTERSECT ALL and EXCEPT ALL, numbers with zeros at their end are refused."
+        "\n\nA path is a constant in the lax mode, with members, elements, filters, and the methods"
+        "\n`size()` and `type()`. Arithmetic, `.**` and other methods are refused.",
+        (
+            *(*jsons.OPERATORS, *json_texts.OPERATORS, *json_paths.OPERATORS),
+            *(*jsons.FUNCTIONS, *json_texts.FUNCTIONS),
+            *(*json_editing.FUNCTIONS, *json_paths.FUNCTIONS),
+        ),
     ),
     "arrays": (
         "Arrays",

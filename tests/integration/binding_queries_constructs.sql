@@ -54,3 +54,22 @@ select id, arr from t order by arr desc, id
 select id, tarr from t order by tarr nulls first, id limit 4
 select arr from t union select array[1, 5] order by 1
 select x from (values (array[1, null]), (array[1, 2]), (array[1]), ('{}'), (null), (array[null, 1]::int[]), (array[1, 2, 3])) v(x) order by x
+select id, j from t order by j desc nulls last, id limit 5
+select a.id, b.id, a.j < b.j, a.j >= b.j from t a, t b order by 1, 2
+select x, row_number() over (order by x desc) from unnest(array['1','-1','-1.5','10','9','0.5','0','2.5','"a"','"ab"','"b"','""','null','true','false','[]','[1]','[1,2]','[[]]','[{}]','{}','{"a":1}','{"b":0}','{"a":1,"b":2}','{"aa":1}','["\u00e9\n"]','["a"]']::jsonb[]) x order by x
+select jsonb_agg(distinct x), array_agg(distinct x order by x desc), count(*) from (values ('1'::jsonb), ('1.0'), ('[2]'), (null), ('{}')) v(x)
+select j -> 'a', b is null, count(*) from t group by grouping sets ((j -> 'a'), (b is null), ()) order by 3, 2, 1
+select j['a'], j['cc'][1], j[0], j['b']['k'] from t order by id
+select id, jsonb_path_query_array(j, '$.*') from t where j @? '$.a' or j @@ '$[*] == 1' order by id
+select t.id, q from t, jsonb_path_query(j, '$.cc[*] ? (@ > 1)') q order by 1
+select * from jsonb_to_record('{"a": 1, "b": "foo", "c": [1, null], "e": {"x": 1}, "f": null, "g": "2024-01-02"}') as x(a int, b text, c int[], d text, e jsonb, f jsonb, g date, "B" bool)
+select x.* from json_to_recordset('[{"a": 1, "b": [1, 2] }, {"a": "2", "a": "3", "c": 1.50}, {}]') as x(a int, b json, c numeric) order by a
+select t.id, x.a, x.b from t, jsonb_to_record(case when jsonb_typeof(j) = 'object' then j end) x(a text, b text) order by 1
+with recursive e(a, b) as (values (1, 2), (2, 3), (3, 1), (3, 4)), r(x) as (select 1 union select b from r join e on a = x) select * from r order by 1
+with recursive r(n, s) as (select 1, null::text union select case when n > 3 then 1 else n + 1 end, 'x' from r) select n, s from r order by 1, 2
+select id from u order by id limit 3 - 1 offset 1 * 2
+select arr < array[2], arr >= '{1,2,3}', tarr > array['a'] from t order by id
+select to_jsonb(f), jsonb_build_array(r, 1e20::float8, 1.5e-7::float8, 'NaN'::float8) from t order by id
+select id, array_agg(name) over (order by id), string_agg(name, ',') over (order by id rows between 1 preceding and current row), jsonb_agg(a) filter (where a > 0) over (order by id), array_agg(a) filter (where a > 99) over () from u order by id
+select k, x, array_agg(x) over (partition by k order by x), json_object_agg(x, y) filter (where x is not null) over (partition by k order by x) from w order by k, x
+select b ~ null, j @> null, j @? null, date_trunc(null, ts), regexp_replace(b, null, 'x') from t where id < 3

@@ -99,3 +99,6 @@ select format('%z', 1)
 select format('%s %s', 1)
 select sum(a) over (order by d range '-1 day' preceding) from t
 select to_char(interval '1 day', 'Day')
+select * from jsonb_to_record('{}')
+select * from generate_series(1, 2) as x(a int)
+select j['a'] + 1 from t

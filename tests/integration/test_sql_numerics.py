@@ -23,6 +23,9 @@ CALLS = [
         "power(a3, 2)",
         "a3 ^ 0",
         "a3 ^ 1",
+        "a0 ^ 2",
+        "power(a0, 3)",
+        "a0 ^ 0",
     ),
     *("sqrt(abs(a0))", "sqrt(abs(a2))", "sqrt(abs(a3))", "sqrt(abs(a0) / 7)"),
     *("a0 / a1", "a1 / a0", "a0 + a1", "a0 - a1", "a0 * a1", "a0 % a1", "div(a0, a1)", "- a0"),
@@ -54,6 +57,9 @@ QUERIES = (
     "SELECT avg(n), avg(i), sum(n) FROM t WHERE false",
     "SELECT g, stddev(m), variance(m), stddev_pop(i), var_pop(i), var_samp(m) FROM t GROUP BY g"
     " ORDER BY g",
+    "SELECT g, stddev(n), variance(n), stddev_pop(n), var_pop(n), var_samp(n) FROM t GROUP BY g"
+    " ORDER BY g",
+    "SELECT variance(n), stddev(n) FROM t WHERE n = 1",
     "SELECT stddev(m) FROM t WHERE id = 3",
     "SELECT var_pop(m), stddev_pop(i) FROM t WHERE id = 3",
     "SELECT n::float8, count(*) FROM t GROUP BY n ORDER BY n NULLS FIRST",
@@ -83,6 +89,9 @@ QUERIES = (
     " GROUPING SETS ((g, n), (g), ()) ORDER BY 1, 3, 4, 2",
     "SELECT generate_series(1, 2.5, 0.5)",
     "SELECT generate_series(1.50, 4)",
+    "SELECT id, generate_series(n, n + 1.250, 0.5) FROM t ORDER BY id, 2",
+    "SELECT id, generate_series(3, n, -1.25) FROM t ORDER BY id, 2",
+    "SELECT generate_series(1::numeric, NULL, 2)",
     "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY m) FROM t",
     "SELECT 100.0 * sum(CASE WHEN g = 'a' THEN m ELSE 0 END) / sum(m) FROM t",
     "SELECT sum(CASE WHEN g = 'a' THEN m ELSE 0 END), sum(CASE WHEN g = 'zz' THEN m ELSE"

@@ -23,6 +23,10 @@ from waterclock.persist.rows import NUMERIC, NUMERIC_VALUE
 
 MOST_WHOLE = 38
 MOST_SCALE = 36
+TOO_LONG = (
+    f"a numeric has more than {MOST_WHOLE} digits, or more than {MOST_SCALE} behind the point"
+)
+"""What the error (22003) says where a number that is computed has no room."""
 _EXACT = Context(prec=200, Emax=999_999, Emin=-999_999)
 _ONE = Decimal(1)
 

@@ -36,7 +36,7 @@ def test_a_number_comes_back_with_its_zeros(number: Decimal) -> None:
     assert number_of(held).as_tuple().exponent == number.as_tuple().exponent
     whole, fraction = held["v"]["w"], held["v"]["f"]
     assert whole == int(number)
-    assert abs(fraction) < 1
+    assert fraction.copy_abs() < 1
     assert whole * fraction >= 0, "both have the sign of the number"
 
 

@@ -120,7 +120,7 @@ class Block:
             directed(f"o.c{n + 1}", False, True)
             for n, output in enumerate(self.outputs)
             if n not in sorted_by
-            or name_of(output.value.type) in ("interval", "bpchar")
+            or name_of(output.value.type) in ("interval", "bpchar", "jsonb")
             or is_unconstrained(output.value.type)
         ]
 

@@ -191,7 +191,7 @@ class Calling:
         if function.name == MZ_NOW:
             return self._now(node.at)
         found = self._expressions.operators.written(candidate, values, node.at)
-        if function.stability is not Stability.CLOCK:
+        if function.stability is not Stability.CLOCK or function.arguments:
             return found
         value = clock_value(found.type, self._statement.facts)
         return found if value is None else replace(found, known=Known(scalar=value))
@@ -258,10 +258,22 @@ class Calling:
             raise FeatureNotSupported.of(f"{name}() of distinct exact numbers", node.at)
         if candidate.function.sql == ORDERED:
             of_rows = document is not None
+            if node.over is not None:
+                self._refuse_maintained(name, node.at)
+                window = self._windows.over(node.over, place, keeps_frame=True)
+                return self._collecting.collected_over(
+                    candidate, values, node, condition, window, of_rows=of_rows
+                )
             return self._collecting.collected(
                 candidate, values, node, condition, inner, of_rows=of_rows
             )
         return self._written(candidate, values, node, condition, place)
+
+    def _refuse_maintained(self, name: str, at: int) -> None:
+        """Rows that the order of a window does not tell apart come in any order."""
+        if self._statement.maintained:
+            what = f"{name}() as a window function of a view"
+            raise FeatureNotSupported.of(what, at)
 
     def _counted_over(
         self, entries: tuple[Function, ...], node: tree.Call, condition: Typed, place: Place
@@ -334,6 +346,8 @@ class Calling:
 
     def _window(self, node: tree.Call, entries: tuple[Function, ...], place: Place) -> Typed:
         name = node.name[-1]
+        if node.within is not None:
+            raise FeatureNotSupported.of(f"the hypothetical-set aggregate {name}()", node.at)
         if node.over is None:
             raise WrongObjectKind(f"window function {name} requires an OVER clause", node.at)
         if node.filter is not None:

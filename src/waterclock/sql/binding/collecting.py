@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.errors import InvalidColumnReference
-from waterclock.sql.binding.ordering import check_groupable, check_sortable, grouped_sql
+from waterclock.sql.binding.ordering import check_groupable, check_sortable, grouped_sql, order_sql
 from waterclock.sql.binding.overloads import Candidate
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.representatives import is_scaled
 from waterclock.sql.binding.typed import Role, Typed, operand
+from waterclock.sql.binding.windows import BoundWindow
 from waterclock.sql.dialect import jsons as js
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.letting import let
-from waterclock.sql.dialect.types import is_array
+from waterclock.sql.dialect.types import is_array, name_of
 from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.functions.json_texts import json_text_of
 from waterclock.sql.functions.jsons import json_of, text_in_json
@@ -49,8 +50,6 @@ class Collecting:
     ) -> Typed:
         """The aggregate over the rows of a group; `of_rows` if JSON was made of whole rows."""
         name = candidate.function.name
-        if node.over is not None:
-            raise FeatureNotSupported.of(f"{name}() as a window function", node.at)
         converted, use = self._expressions.operators.use(candidate, values, node.at)
         value = converted[0]
         keys = [self._expressions.value(each.expression, inner) for each in node.order]
@@ -59,15 +58,45 @@ class Collecting:
                 "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list",
                 node.at,
             )
+        if node.is_distinct and not keys and name_of(value.type) == "jsonb":
+            # PostgreSQL finds equal values by sorting, and they stay sorted.
+            keys = [value]
+            node = replace(node, order=(tree.SortItem(node.arguments[0], False, None, node.at),))
         condition_sql = self._condition(name, value, condition)
         gathered = self._gathered(converted, keys, node, condition_sql)
-        if node.is_distinct and is_scaled(value.type):
+        if node.is_distinct and _has_twins(value):
             gathered = _without_twins(gathered, value)
         items = self._made(name, gathered, converted, node, of_rows=of_rows)
         count = f"COUNT(CASE WHEN {condition_sql} THEN 1 END)" if condition_sql else "COUNT(1)"
         sql = f"(CASE WHEN {count} > 0 THEN {items} END)"
         parts = (*converted, *keys, *([condition] if condition is not None else []))
         return Typed(operand(sql), use.result, node.at, parts, role=Role.AGGREGATE)
+
+    def collected_over(
+        self,
+        candidate: Candidate,
+        values: tuple[Typed, ...],
+        node: tree.Call,
+        condition: Typed | None,
+        window: BoundWindow,
+        *,
+        of_rows: bool = False,
+    ) -> Typed:
+        """The aggregate over the rows of a window's frame, in the order of the window."""
+        name = candidate.function.name
+        converted, use = self._expressions.operators.use(candidate, values, node.at)
+        fields = [f"'v', {converted[0].sql}"]
+        if name.endswith("_object_agg"):
+            fields.append(f"'w', {converted[1].sql}")
+        item = f"NAMED_STRUCT({', '.join(fields)})"
+        wanted = self._condition(name, converted[0], condition)
+        if wanted is not None:
+            item = f"CASE WHEN {wanted} THEN {item} END"
+        made = self._made(name, "g.a", converted, node, of_rows=of_rows)
+        rows = f"COLLECT_LIST({item}) OVER {window.sql}"
+        sql = let({"a": rows}, "g", f"(CASE WHEN SIZE(g.a) > 0 THEN {made} END)")
+        parts = (*converted, *window.parts, *([condition] if condition is not None else []))
+        return Typed(operand(sql), use.result, node.at, parts, role=Role.WINDOW)
 
     def _made(
         self,
@@ -134,12 +163,12 @@ class Collecting:
     ) -> str:
         for key in keys:
             check_sortable(key)
-        fields = [f"'k{n}', {key_sql(key)}" for n, key in enumerate(keys)]
+        fields = [f"'k{n}', {order_sql(key)}" for n, key in enumerate(keys)]
         if node.is_distinct:
             for value in values:
                 check_groupable(value)
         shown = [
-            grouped_sql(each) if node.is_distinct and not is_scaled(each.type) else each.sql
+            grouped_sql(each) if node.is_distinct and not _has_twins(each) else each.sql
             for each in values
         ]
         fields.append(f"'v', {shown[0]}")
@@ -149,6 +178,11 @@ class Collecting:
         distinct = "DISTINCT " if node.is_distinct else ""
         behind = f" FILTER (WHERE {condition})" if condition else ""
         return f"ARRAY_SORT(COLLECT_LIST({distinct}{struct}){behind}, {_order(node)})"
+
+
+def _has_twins(value: Typed) -> bool:
+    """Whether values that are equal, and look different, come side by side when they are sorted."""
+    return is_scaled(value.type) or name_of(value.type) == "jsonb"
 
 
 def _without_twins(gathered: str, value: Typed) -> str:

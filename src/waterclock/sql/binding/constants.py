@@ -28,13 +28,15 @@ from waterclock.sql.binding.errors import Rejected, located
 from waterclock.sql.binding.typed import Known, Typed, operand
 from waterclock.sql.dialect.facts import SessionFacts
 from waterclock.sql.dialect.literals import decimal_literal, null, scalar_literal
-from waterclock.sql.dialect.types import MOST_DIGITS, UNKNOWN
+from waterclock.sql.dialect.types import MOST_DIGITS, UNKNOWN, is_array
 from waterclock.sql.errors import FeatureNotSupported
 
 _EXACT = DecimalContext(prec=2 * MOST_DIGITS, rounding=ROUND_HALF_UP)
 _PLAIN_BOOLS = {"t": True, "true": True, "f": False, "false": False}
 _MIDNIGHT = re.compile(r"24:00(?::00(?:\.0*)?)?")
 """The end of a day, which is a time of its own in PostgreSQL; a day here has no such moment."""
+_BOUNDS = re.compile(r"\s*\[(?!1:)[^\]]*\][^{]*=")
+"""Before the elements of an array that does not begin at 1."""
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -108,6 +110,8 @@ def read(text: str, declared: PgType, facts: SessionFacts, at: int) -> Typed:
     """A text as a constant of the type; raises what PostgreSQL's input function does."""
     if declared.oid == TIME.oid and _MIDNIGHT.fullmatch(text.strip()):
         raise FeatureNotSupported.of("the time 24:00:00", at)
+    if is_array(declared) and _BOUNDS.match(text):
+        raise FeatureNotSupported.of("an array with bounds of its own", at)
     try:
         if facts.parse_text is not None:
             scalar = facts.parse_text(text, declared)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from waterclock.model.pg_types import BOOL, INT4, PgType, array_of
+from waterclock.model.pg_types import BOOL, INT4, TEXT, PgType, array_of
 from waterclock.sql.binding import constants
 from waterclock.sql.binding.api import Context
 from waterclock.sql.binding.calling import Calling
@@ -30,6 +30,7 @@ from waterclock.sql.binding.typed import Role, Typed, operand
 from waterclock.sql.dialect.scaled import extreme_sql
 from waterclock.sql.dialect.types import (
     RECORD,
+    TEXT_ARRAY,
     category,
     element_type,
     is_array,
@@ -275,11 +276,20 @@ class Expressions:
         base = self.bind(node.base, place)
         if base.is_unknown or not is_array(base.type):
             if not base.is_unknown and name_of(base.type) == "jsonb":
-                return self.operators.apply("->", (base, self.bind(node.index, place)), node.at)
+                return self._member(base, self.bind(node.index, place), node.at)
             raise _no_subscripts(base)
         index = self._place(node.index, place)
         sql = f"(CASE WHEN {index.sql} >= 1 THEN TRY_ELEMENT_AT({base.sql}, {index.sql}) END)"
         return Typed(sql, element_type(base.type), node.at, (base, index))
+
+    def _member(self, base: Typed, step: Typed, at: int) -> Typed:
+        """A subscript of `jsonb`, which is a path of one step."""
+        kind = name_of(self.coercion.settled(step).type)
+        if kind not in ("int2", "int4", "int8", "text", "varchar", "bpchar", "name"):
+            raise DatatypeMismatch(f"subscript type {shown(step.type)} is not supported", step.at)
+        index = self.coercion.coerce(step, TEXT, Context.EXPLICIT)
+        path = Typed(f"ARRAY({index.sql})", TEXT_ARRAY, step.at, (index,))
+        return self.operators.apply("#>", (base, path), at)
 
     def _place(self, node: tree.Expression, place: Place) -> Typed:
         value = self.bind(node, place)

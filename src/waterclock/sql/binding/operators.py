@@ -26,10 +26,11 @@ from waterclock.sql.dialect.types import (
     element_type,
     is_array,
     shown,
+    spark_type,
 )
 from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.functions import OPERATORS
-from waterclock.sql.functions.registry import Argument, Function, Invalid, Refused, Use
+from waterclock.sql.functions.registry import Argument, Function, Invalid, Kind, Refused, Use
 
 
 class Operators:
@@ -77,6 +78,8 @@ class Operators:
         try:
             return function.written(use)
         except (Refused, Invalid) as problem:
+            if isinstance(problem, Refused) and _is_null(function, use):
+                return _null(function, use)
             raise _told(problem, at) from None
 
     def use(
@@ -91,7 +94,10 @@ class Operators:
             for value, wanted in zip(values, candidate.arguments, strict=True)
         )
         arguments = tuple(
-            Argument(each.sql, each.type, each.text, each.known is not None, each.value)
+            Argument(
+                *(each.sql, each.type, each.text, each.known is not None, each.value),
+                is_null=_has_no_value(each),
+            )
             for each in converted
         )
         try:
@@ -152,3 +158,23 @@ def _signature(name: str, types: tuple[PgType, ...]) -> str:
     if len(types) == 1:
         return f"{name} {shown(types[0])}"
     return f"{shown(types[0])} {name} {shown(types[1])}"
+
+
+def _is_null(function: Function, use: Use) -> bool:
+    """Whether what was refused has no value, whatever it would be made of.
+
+    It has none if an argument is null, and none yet if a parameter's value is still to come: then
+    only its type is asked for.
+    """
+    if function.kind not in (Kind.SCALAR, Kind.SET) or function.columns or function.never_null:
+        return False
+    return any(each.is_null for each in use.arguments)
+
+
+def _has_no_value(value: Typed) -> bool:
+    return value.parameter is not None if value.known is None else value.known.is_null
+
+
+def _null(function: Function, use: Use) -> str:
+    kind = spark_type(use.result)
+    return f"CAST(NULL AS {f'ARRAY<{kind}>' if function.kind is Kind.SET else kind})"

@@ -18,7 +18,7 @@ from waterclock.sql.binding.overloads import Candidate
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Role, Typed, operand
 from waterclock.sql.dialect.letting import let
-from waterclock.sql.dialect.types import is_array, is_unconstrained, spark_type
+from waterclock.sql.dialect.types import is_array, is_unconstrained, name_of, spark_type
 from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.query import tree
 
@@ -52,6 +52,8 @@ class OrderedSets:
         if name == "percentile_cont":
             value = self._expressions.coercion.coerce(value, FLOAT8, Context.IMPLICIT)
         check_sortable(value)
+        if name_of(value.type) == "jsonb":
+            raise FeatureNotSupported.of(f"{name}() of values of type jsonb", value.at)
         items = _sorted(value, item, condition)
         parts = (value, *values, *([condition] if condition is not None else []))
         declared = value.type

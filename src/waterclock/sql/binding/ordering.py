@@ -11,6 +11,7 @@ from waterclock.sql.binding.errors import UndefinedFunction
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Typed
 from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.json_ordering import order_key
 from waterclock.sql.dialect.types import (
     element_type,
     is_array,
@@ -19,12 +20,13 @@ from waterclock.sql.dialect.types import (
     shown,
 )
 from waterclock.sql.errors import FeatureNotSupported
+from waterclock.sql.functions.arrays import SORTED_IN_ARRAYS, array_order
 
 
 def sort_key(value: Typed, descending: bool, nulls_first: bool | None) -> str:
     """A key with its direction; nulls come last unless the direction or a word says otherwise."""
     check_sortable(value)
-    return directed(key_sql(value), descending, nulls_first)
+    return directed(order_sql(value), descending, nulls_first)
 
 
 def directed(sql: str, descending: bool, nulls_first: bool | None) -> str:
@@ -32,31 +34,24 @@ def directed(sql: str, descending: bool, nulls_first: bool | None) -> str:
     return f"{sql} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if first else 'LAST'}"
 
 
-_IN_ARRAYS = frozenset(
-    [
-        *("int2", "int4", "int8", "float4", "float8", "text", "varchar", "bool", "uuid"),
-        *("date", "time", "timestamp", "timestamptz"),
-    ]
-)
-"""Elements by which arrays can be sorted."""
-
-
 def order_sql(value: Typed) -> str:
-    """What the engine is to sort by. In arrays, a null comes behind all that is none."""
-    if not is_array(value.type):
-        return key_sql(value)
-    return f"TRANSFORM({value.sql}, e -> NAMED_STRUCT('n', e IS NULL, 'e', e))"
+    """What the engine is to sort by."""
+    if is_array(value.type):
+        return array_order(value.sql)
+    if name_of(value.type) == "jsonb":
+        return order_key(value.sql)
+    return key_sql(value)
 
 
 def check_sortable(value: Typed, *, has_arrays: bool = False) -> None:
     """Raise if values of the type have no order, or not the one that PostgreSQL has.
 
-    With `has_arrays`, the caller sorts by `order_sql`.
+    With `has_arrays`, the caller can sort by arrays of structs.
     """
-    is_known_array = is_array(value.type) and name_of(element_type(value.type)) in _IN_ARRAYS
+    is_known_array = is_array(value.type) and name_of(element_type(value.type)) in SORTED_IN_ARRAYS
     if is_known_array and has_arrays:
         return
-    if is_array(value.type) or name_of(value.type) == "jsonb":
+    if is_array(value.type):
         raise FeatureNotSupported.of(f"sorting by values of type {shown(value.type)}", value.at)
     if name_of(value.type) == "json":
         raise UndefinedFunction(
@@ -98,10 +93,6 @@ def grouped_sql(value: Typed) -> str:
 
 
 def group_key_sql(value: Typed) -> str:
-    """The same behind GROUP BY, where the value itself must stand: the check is one more key."""
-    if is_unconstrained(value.type):
-        return key_sql(value)
-    if name_of(value.type) not in ("jsonb", "_jsonb"):
-        return value.sql
-    differs = f"NOT ({key_sql(value)} <=> {value.sql})"
-    return f"{value.sql}, (CASE WHEN {differs} THEN CAST({_ZEROS} AS BOOLEAN) END)"
+    """What rows are grouped by: the same for values that are equal."""
+    is_twin = is_unconstrained(value.type) or name_of(value.type) in ("jsonb", "_jsonb")
+    return key_sql(value) if is_twin else value.sql

@@ -259,8 +259,10 @@ class Queries:
         if node is None:
             return None
         place = Place(Scope(scope.number), clause)
+        found = _whole_number(node)
+        written = node if found is None else tree.Number(str(found), node.at)
         value = self.expressions.coercion.coerce(
-            self.expressions.bind(node, place), INT8, Context.ASSIGNMENT
+            self.expressions.bind(written, place), INT8, Context.ASSIGNMENT
         )
         if value.parameter is not None:
             return None
@@ -274,6 +276,29 @@ class Queries:
             sqlstate = "2201W" if clause == "LIMIT" else "2201X"
             raise Rejected(sqlstate, f"{clause} must not be negative", value.at)
         return min(count, _MOST_ROWS)
+
+
+def _whole_number(node: tree.Expression) -> int | None:
+    """The value of a sum, difference or product of whole numbers, if it is one that is not below 0.
+
+    Those below are left to be an error.
+    """
+    found = _whole(node)
+    return found if found is not None and 0 <= found < 2**31 else None
+
+
+def _whole(node: tree.Expression) -> int | None:
+    match node:
+        case tree.Number(text) if text.isdigit() and len(text) < 10:
+            return int(text)
+        case tree.Binary("+" | "-" | "*" as sign, left, right):
+            one, other = _whole(left), _whole(right)
+            if one is None or other is None:
+                return None
+            found = {"+": one + other, "-": one - other, "*": one * other}[sign]
+            return found if abs(found) < 2**31 else None
+        case _:
+            return None
 
 
 def _combined(left: Block, right: Block, operation: tree.SetOperation) -> str:

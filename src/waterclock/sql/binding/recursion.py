@@ -1,9 +1,11 @@
 """WITH RECURSIVE: a query that begins with some rows and goes on from those it has found.
 
-The engine has it for UNION ALL, and runs it step by step until one gives no rows. UNION is the same
-with equal rows left out at the end: what follows from a row does not depend on others, so the same
-rows are found, but a cycle is gone around until the number of steps is at its limit, which is an
-error. What PostgreSQL refuses in the recursive term is refused here with its words.
+The engine has it for UNION ALL, and runs it step by step until one gives no rows. With UNION, equal
+rows are left out at the end, and each row knows those that it followed from: one that is among them
+is not followed again. What follows from a row does not depend on others, so whatever can be reached
+is reached without going around a cycle, and it ends where PostgreSQL's does. But a row that can be
+reached in many ways is followed in each of them. What PostgreSQL refuses in the recursive term is
+refused here with its words.
 
 The types of the columns are those of the first term. Numerics are held without a fixed number of
 digits, for a step may need more of them than the first rows have.
@@ -15,7 +17,7 @@ followed from.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING
 
 from waterclock.model.pg_types import NUMERIC, PgType
@@ -23,6 +25,7 @@ from waterclock.sql.binding.api import BoundColumn
 from waterclock.sql.binding.blocks import Block
 from waterclock.sql.binding.errors import DatatypeMismatch, InvalidRecursion
 from waterclock.sql.binding.ordering import check_groupable
+from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.representatives import has_twins
 from waterclock.sql.binding.scope import Scope
 from waterclock.sql.binding.typed import Role, Typed
@@ -34,7 +37,8 @@ if TYPE_CHECKING:
     from waterclock.sql.binding.queries import CommonTables, Queries
 
 MOST_STEPS = 1_000
-MOST_STEPS_OF_UNION = 100
+_PATH = "p"
+"""The column of rows that a row followed from."""
 _HINT = "Only queries that are read once can be recursive; store the rows of one in a table."
 _CAST_HINT = "Cast the output of the non-recursive term to the correct type."
 
@@ -65,14 +69,15 @@ class Recursion:
         name = f"r{statement.alias()}"
         step = self._step(table, union, outer, tables, (name, columns))
         step = self._fitted(table.name, first, step)
-        if not union.is_all:
-            self._check_distinct(first)
-        steps = MOST_STEPS if union.is_all else MOST_STEPS_OF_UNION
         names = ", ".join(f"c{n + 1}" for n in range(len(columns)))
-        both = f"({first.sql(ordered=first.is_limited)}) UNION ALL ({step.sql(ordered=False)})"
-        word = "SELECT" if union.is_all else "SELECT DISTINCT"
-        head = f"WITH RECURSIVE {name}({names}) MAX RECURSION LEVEL {steps}"
-        return f"{head} AS ({both}) {word} * FROM {name}", columns
+        if union.is_all:
+            both = f"({first.sql(ordered=first.is_limited)}) UNION ALL ({step.sql(ordered=False)})"
+            head = f"WITH RECURSIVE {name}({names}) MAX RECURSION LEVEL {MOST_STEPS}"
+            return f"{head} AS ({both}) SELECT * FROM {name}", columns
+        self._check_distinct(first)
+        both = _without_cycles(name, names, first, step)
+        head = f"WITH RECURSIVE {name}({names}, {_PATH}) MAX RECURSION LEVEL {MOST_STEPS}"
+        return f"{head} AS ({both}) SELECT DISTINCT {names} FROM {name}", columns
 
     def _widened(self, value: Typed) -> Typed:
         if name_of(value.type) != "numeric":
@@ -128,8 +133,38 @@ class Recursion:
         for output in block.outputs:
             check_groupable(output.value)
             if has_twins(output.value):
-                what = "a column of type jsonb in a recursive query with UNION"
+                what = f"a column of type {shown(output.value.type)} in a recursive UNION"
                 raise FeatureNotSupported.of(what, output.value.at)
+
+
+def _without_cycles(name: str, names: str, first: Block, step: Block) -> str:
+    """Both terms with the column of rows that each row followed from, itself being the last."""
+    start = first.sql(ordered=first.is_limited)
+    itself = f"(SELECT * FROM {name}) AS "
+    written = step.write(
+        [
+            *(f"{output.value.sql} AS c{n + 1}" for n, output in enumerate(step.outputs)),
+            f"\x00.{_PATH} AS {_PATH}",
+        ]
+    )
+    # The relation that stands for the rows of the step before is not told about the column.
+    before, _, behind = written.partition(itself)
+    alias, _, rest = behind.partition("(")
+    assert rest.startswith(f"{names})"), "the recursive reference is one relation of the step"
+    further = f"{before}{itself}{alias}({names}, {_PATH}){rest.removeprefix(f'{names})')}"
+    further = further.replace("\x00", alias)
+    # A field that may be null in one term may be null in both.
+    parts = ", ".join(
+        f"'f{n + 1}', NULLIF({key_sql(replace(output.value, sql=f'x.c{n + 1}'))}, NULL)"
+        for n, output in enumerate(first.outputs)
+    )
+    row = f"NAMED_STRUCT({parts})"
+    shown = ", ".join(f"x.c{n + 1}" for n in range(len(first.outputs)))
+    return (
+        f"(SELECT {shown}, ARRAY({row}) AS {_PATH} FROM ({start}) AS x({names})) UNION ALL"
+        f" (SELECT {shown}, ARRAY_APPEND(x.{_PATH}, {row}) AS {_PATH}"
+        f" FROM ({further}) AS x({names}, {_PATH}) WHERE NOT ARRAY_CONTAINS(x.{_PATH}, {row}))"
+    )
 
 
 def _kept(first: PgType, common: PgType) -> PgType:

@@ -59,7 +59,7 @@ def set_representatives(keys: Sequence[Typed]) -> dict[str, Typed]:
             role=Role.AGGREGATE,
         )
         for key in keys
-        if is_scaled(key.type)
+        if has_twins(key)
     }
 
 

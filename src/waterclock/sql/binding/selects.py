@@ -24,7 +24,7 @@ from waterclock.sql.binding.scope import Scope
 from waterclock.sql.binding.set_calls import SetCalls, calls_in
 from waterclock.sql.binding.sources import Sources
 from waterclock.sql.binding.typed import Role, Typed
-from waterclock.sql.dialect.types import is_array
+from waterclock.sql.dialect.types import is_array, name_of
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
 from waterclock.sql.query import tree
 
@@ -42,6 +42,10 @@ class _Clauses:
     where: Typed | None
     groups: Groups | None
     having: Typed | None
+
+
+_SORTED_BY_A_KEY = frozenset({"jsonb", "interval", "bpchar"})
+"""Types whose values are not sorted as they are held."""
 
 
 class Selects:
@@ -289,7 +293,7 @@ class Selects:
         order = []
         for term in block.order:
             value = block.outputs[term.key].value if isinstance(term.key, int) else term.key
-            if is_array(value.type):
+            if is_array(value.type) or name_of(value.type) in _SORTED_BY_A_KEY:
                 return None
             first = term.descending if term.nulls_first is None else term.nulls_first
             order.append((_stored_as(value), term.descending, first))

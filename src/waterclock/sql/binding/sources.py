@@ -23,10 +23,12 @@ from waterclock.sql.binding.errors import (
     UndefinedRelation,
     located,
 )
+from waterclock.sql.binding.records import records
 from waterclock.sql.binding.scope import Relation, Scope
 from waterclock.sql.binding.typed import Column, Typed, operand
 from waterclock.sql.dialect.types import spark_type
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
+from waterclock.sql.functions.json_rows import RECORDS
 from waterclock.sql.functions.registry import Kind
 from waterclock.sql.query import tree
 
@@ -170,6 +172,8 @@ class Sources:
             return self._beside(item, calls, scope)
         [node] = calls
         place = Place(scope, "functions in FROM")
+        if item.definitions:
+            return self._record(item, node, scope)
         candidate, values = self._expressions.calling.set_returning(node, place)
         name = node.name[-1]
         if candidate.function.kind is not Kind.SET:
@@ -182,6 +186,23 @@ class Sources:
         if len(candidate.function.columns) > 1:
             paths = [field for field, _ in fields]
         return self._exploded(array, fields, paths, item, name, scope)
+
+    def _record(self, item: tree.FunctionTable, node: tree.Call, scope: Scope) -> Source:
+        """JSON as rows of the columns that are told."""
+        place = Place(scope, "functions in FROM")
+        candidate, values = self._expressions.calling.set_returning(node, place)
+        name = candidate.function.name
+        if name not in RECORDS:
+            what = "a column definition list is only allowed for functions returning"
+            raise SyntaxFault(f'{what} "record"', item.defined_at)
+        if item.with_ordinality:
+            raise SyntaxFault(
+                "WITH ORDINALITY cannot be used with a column definition list", item.at
+            )
+        _, use = self._expressions.operators.use(candidate, values, node.at)
+        array = records(name, use, item.definitions, node.at)
+        paths = [f"f{n}" for n in range(len(item.definitions))]
+        return self._exploded(array, item.definitions, paths, item, name, scope)
 
     def _beside(self, item: tree.FunctionTable, calls: Sequence[tree.Call], scope: Scope) -> Source:
         """Functions whose rows stand side by side; where one has no more of them there are nulls.
@@ -334,6 +355,8 @@ class Sources:
 def _calls(item: tree.FunctionTable) -> list[tree.Call]:
     """The calls; `unnest` of several arrays is one for each."""
     found: list[tree.Call] = []
+    if item.definitions and len(item.calls) > 1:
+        raise FeatureNotSupported.of("a column definition list beside ROWS FROM", item.at)
     for node in item.calls:
         if not isinstance(node, tree.Call):
             raise FeatureNotSupported.of("this expression in FROM", item.at)

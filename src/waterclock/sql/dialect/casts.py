@@ -22,6 +22,7 @@ from waterclock.model.pg_types import (
 )
 from waterclock.sql.dialect import datetimes, json_reading, jsons, scaled
 from waterclock.sql.dialect.faults import invalid_input, raised
+from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.texts import text_of
 from waterclock.sql.dialect.types import (
@@ -37,6 +38,8 @@ from waterclock.sql.dialect.types import (
 INTEGERS = frozenset({"int2", "int4", "int8", "oid", "mz_timestamp"})
 FLOATS = frozenset({"float4", "float8"})
 TEXTS = frozenset({"text", "varchar", "bpchar", "name", "char"})
+_READ = TEXTS | {"json", "jsonb"}
+_LONG = 300
 _FLOAT_DIGITS = {"float4": 6, "float8": 15}
 
 
@@ -59,6 +62,17 @@ def cast_sql(
 
     `explicit` matters for texts that are too long: a cast cuts them, an assignment refuses.
     """
+    if len(value) <= _LONG or is_array(source) or name_of(source) not in _READ:
+        return _cast_sql(value, source, target, zone, explicit=explicit)
+    # What reads a text names it several times.
+    found = _cast_sql("ct.v", source, target, zone, explicit=explicit)
+    sql = value if found.sql == "ct.v" else let({"v": value}, "ct", f"({found.sql})")
+    return Conversion(sql, found.type)
+
+
+def _cast_sql(
+    value: str, source: PgType, target: PgType, zone: str, *, explicit: bool
+) -> Conversion:
     if is_array(source) and is_array(target):
         return _array(value, source, target, zone, explicit=explicit)
     have, want = name_of(source), name_of(target)

@@ -112,7 +112,7 @@ def _complete(text: str, stack: str) -> str:
 def _scalar(token: str) -> str:
     return (
         f"(CASE WHEN LEFT({token}, 1) = '\"' THEN {_string(token)}"
-        f" WHEN {token} IN ('true', 'false', 'null') THEN {token} ELSE {_number(token)} END)"
+        f" WHEN {token} IN ('true', 'false', 'null') THEN {token} ELSE {number(token)} END)"
     )
 
 
@@ -126,7 +126,8 @@ def _string(token: str) -> str:
     )
 
 
-def _number(token: str) -> str:
+def number(token: str) -> str:
+    """A number as it is in normal form."""
     pattern = quoted(r"^-?([0-9]+)(?:\.([0-9]+))?[eE]([+-]?[0-9]+)$")
     whole, fraction, power = (f"REGEXP_EXTRACT({token}, {pattern}, {n})" for n in (1, 2, 3))
     written = let(

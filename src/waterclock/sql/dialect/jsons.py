@@ -7,13 +7,16 @@ into tokens by a regular expression, and a fold over the tokens that counts brac
 directly in an array or object. All of it is exact, and nothing of it is fast for large documents.
 
 Functions take the SQL of a value and give the SQL of another one. Variables of lambdas are named so
-that an argument never stands inside the lambda that uses it: `let` hands it in.
+that an argument never stands inside the lambda that uses it: `let` hands it in. A value that is
+named more than once is `held` first, or each step into a document would make the text several times
+as long.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -28,9 +31,28 @@ _TOKEN = quoted(_STRING + r'|[\[\]{}]|, |: |[^\[\]{},:" ]++')
 _RAW_TOKEN = quoted(_STRING + r'|[\[\]{},:]|[ \t\n\r]++|[^\[\]{},:" \t\n\r]++')
 _BLANK = quoted("^[ \\t\\n\\r]")
 _INTEGER = re.compile(r"\s*[+-]?[0-9]{1,9}")
-_NOTHING = "CAST(ARRAY() AS ARRAY<STRING>)"
+NOTHING = "CAST(ARRAY() AS ARRAY<STRING>)"
 _ODD = quoted("[\\x0b\\x0e\\x0f\\x1a-\\x1f]")
 """Characters whose escape Spark writes in capitals."""
+
+
+_SHORT = re.compile(r"[\w.`]+|'[^']{0,30}'|\(-?[0-9]+\)")
+
+
+def held(values: Mapping[str, str], name: str, body: Callable[..., str]) -> str:
+    """What the body makes of the values, each of them computed once."""
+    if all(_SHORT.fullmatch(each) for each in values.values()):
+        return body(*values.values())
+    return let(values, name, body(*(f"{name}.{field}" for field in values)))
+
+
+KINDS = (
+    "(CASE WHEN {0} IS NULL THEN NULL WHEN LEFT({0}, 1) = '{{' THEN 'object'"
+    " WHEN LEFT({0}, 1) = '[' THEN 'array' WHEN LEFT({0}, 1) = '\"' THEN 'string'"
+    " WHEN {0} IN ('true', 'false') THEN 'boolean' WHEN {0} = 'null' THEN 'null'"
+    " ELSE 'number' END)"
+)
+"""What kind of JSON a value is."""
 
 
 def is_object(value: str) -> str:
@@ -57,7 +79,7 @@ def pieces(value: str, *, is_raw: bool = False) -> str:
     separators = "(',', ':')" if is_raw else "(', ', ': ')"
     blanks = f" WHEN s.d <= 1 AND t RLIKE {_BLANK} THEN s" if is_raw else ""
     listed = f"REGEXP_EXTRACT_ALL({value}, {_RAW_TOKEN}, 0)" if is_raw else tokens(value)
-    start = f"NAMED_STRUCT('d', 0, 'c', '', 'o', {_NOTHING})"
+    start = f"NAMED_STRUCT('d', 0, 'c', '', 'o', {NOTHING})"
     opened = "CASE WHEN s.d = 0 THEN '' ELSE CONCAT(s.c, t) END"
     closed = "CASE WHEN s.d = 1 THEN '' ELSE CONCAT(s.c, t) END"
     last = "CASE WHEN s.d = 1 AND s.c <> '' THEN ARRAY_APPEND(s.o, s.c) ELSE s.o END"
@@ -73,8 +95,12 @@ def pieces(value: str, *, is_raw: bool = False) -> str:
 
 def elements(value: str) -> str:
     """The elements of an array; whatever else it is counts as an array of itself."""
-    other = f"WHEN {value} IS NOT NULL THEN ARRAY({value})"
-    return f"(CASE WHEN {is_array(value)} THEN {pieces(value)} {other} END)"
+
+    def made(v: str) -> str:
+        other = f"WHEN {v} IS NOT NULL THEN ARRAY({v})"
+        return f"(CASE WHEN {is_array(v)} THEN {pieces(v)} {other} END)"
+
+    return held({"v": value}, "l", made)
 
 
 def members(value: str) -> str:
@@ -108,6 +134,10 @@ _NUMBERS |= {"float8": "DOUBLE"}
 
 def number_as(value: str, kind: str) -> str:
     """A number as an integer, rounded, or as a float; anything else is an error."""
+    return held({"v": value}, "n", lambda v: _number_as(v, kind))
+
+
+def _number_as(value: str, kind: str) -> str:
     wrong = raised("22023", "cannot cast a jsonb value that is not a number to a number")
     number = f"CASE WHEN {value} RLIKE '^[-0-9]' THEN {value} WHEN {value} IS NOT NULL THEN {wrong}"
     spark = _NUMBERS[kind]
@@ -129,19 +159,23 @@ def text_of_json(value: str) -> str:
 def member(value: str, name: str) -> str:
     """The value of a member, given its name as a JSON string; null if there is none."""
     found = "GET(FILTER(g.p, (e, i) -> i % 2 = 1 AND GET(g.p, i - 1) = g.k), 0)"
-    taken = let({"p": pieces(value), "k": name}, "g", found)
-    return f"(CASE WHEN {is_object(value)} THEN {taken} END)"
+
+    def taken(v: str, k: str) -> str:
+        return f"(CASE WHEN {is_object(v)} THEN {let({'p': pieces(v), 'k': k}, 'g', found)} END)"
+
+    return held({"v": value, "k": name}, "h", taken)
 
 
 def element(value: str, place: str) -> str:
     """An element by its place from 0, or from the end below 0; null if there is none."""
     index = "CASE WHEN g.n < 0 THEN g.n + SIZE(g.p) ELSE g.n END"
-    taken = let(
-        {"p": elements(value), "n": place},
-        "g",
-        f"(CASE WHEN {index} >= 0 THEN GET(g.p, {index}) END)",
-    )
-    return f"(CASE WHEN NOT {is_object(value)} THEN {taken} END)"
+    found = f"(CASE WHEN {index} >= 0 THEN GET(g.p, {index}) END)"
+
+    def taken(v: str, n: str) -> str:
+        inner = let({"p": elements(v), "n": n}, "g", found)
+        return f"(CASE WHEN NOT {is_object(v)} THEN {inner} END)"
+
+    return held({"v": value, "n": place}, "h", taken)
 
 
 def at_path(value: str, path: str) -> str:
@@ -176,13 +210,25 @@ def canonical(value: str) -> str:
     """The text with equal numbers written alike, for asking whether values are equal."""
     zeros = "TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM t))"
     shorter = f"CASE WHEN t RLIKE '^-?[0-9]+[.][0-9]*0$' THEN {zeros} ELSE t END"
-    rewritten = f"ARRAY_JOIN(TRANSFORM({tokens(value)}, t -> {shorter}), '')"
-    return f"(CASE WHEN {value} RLIKE '[.][0-9]*0' THEN {rewritten} ELSE {value} END)"
+
+    def made(v: str) -> str:
+        rewritten = f"ARRAY_JOIN(TRANSFORM({tokens(v)}, t -> {shorter}), '')"
+        return f"(CASE WHEN {v} RLIKE '[.][0-9]*0' THEN {rewritten} ELSE {v} END)"
+
+    return held({"v": value}, "c", made)
+
+
+def shortest(number: Decimal) -> str:
+    """A number that is known as `canonical` writes it, however many digits it has."""
+    plain = f"{number:f}"
+    if "." in plain:
+        plain = plain.rstrip("0").rstrip(".")
+    return "0" if plain == "-0" else plain
 
 
 def without_nulls(value: str) -> str:
     """All objects in it without members that are null."""
-    start = f"NAMED_STRUCT('o', {_NOTHING}, 'k', '', 'n', FALSE)"
+    start = f"NAMED_STRUCT('o', {NOTHING}, 'k', '', 'n', FALSE)"
     # A name waits until the value is known; `n` says that the next token begins a value of it.
     step = (
         "CASE WHEN t = ', ' THEN s"
@@ -213,6 +259,33 @@ def replaced(value: str, path: tuple[str, ...], new: str, *, create: bool, at: i
     if rest:
         inner = replaced("e.v", tuple(rest), new, create=create, at=at + 1)
     return _stepped(value, step, inner, new if create and not rest else None, at)
+
+
+def inserted(value: str, path: tuple[str, ...], new: str, *, is_after: bool, at: int = 1) -> str:
+    """The value with one more before or behind the element at a path, or as a new member."""
+    step, *rest = path
+    if rest:
+        inner = inserted("e.v", tuple(rest), new, is_after=is_after, at=at + 1)
+        return _stepped(value, step, inner, None, at)
+    there = raised("22023", "cannot replace existing key")
+    of_object = _with_member(value, step, there, new)
+    of_array = raised(_NOT_A_NUMBER, f'path element at position {at} is not an integer: "{step}"')
+    if _INTEGER.fullmatch(step):
+        of_array = _with_another(value, int(step), new, is_after=is_after)
+    return (
+        f"(CASE WHEN {is_object(value)} THEN {of_object}"
+        f" WHEN {is_array(value)} THEN {of_array} ELSE {value} END)"
+    )
+
+
+def _with_another(value: str, place: int, new: str, *, is_after: bool) -> str:
+    """The array with one more at a place; beyond an end, at that end."""
+    index = f"({place} + SIZE(u.p))" if place < 0 else str(place)
+    behind = " + 1" if is_after else ""
+    inside = f"(CASE WHEN {index} < 0 THEN 0 ELSE {index}{behind} END)"
+    where = f"LEAST({inside}, SIZE(u.p))"
+    items = f"CONCAT(SLICE(u.p, 1, {where}), ARRAY({new}), SLICE(u.p, {where} + 1, SIZE(u.p)))"
+    return let({"p": pieces(value)}, "u", array_of(items))
 
 
 def removed(value: str, path: tuple[str, ...], at: int = 1) -> str:
@@ -251,7 +324,7 @@ def _with_element(value: str, place: int, inner: str, added: str | None) -> str:
     items = f"FILTER(TRANSFORM({keyed}, e -> {changed}), x -> x IS NOT NULL)"
     if added is not None:
         outside = (
-            f"CASE WHEN {index} BETWEEN 0 AND SIZE(u.p) - 1 THEN {_NOTHING} ELSE ARRAY({added}) END"
+            f"CASE WHEN {index} BETWEEN 0 AND SIZE(u.p) - 1 THEN {NOTHING} ELSE ARRAY({added}) END"
         )
         items = f"CONCAT({outside}, {items})" if place < 0 else f"CONCAT({items}, {outside})"
     return let({"p": pieces(value)}, "u", array_of(items))
@@ -279,7 +352,7 @@ def _contains(value: str, wanted: Any) -> str:
         tests = [f"COALESCE({is_object(value)}, FALSE)"]
         for name, inner in wanted.items():
             found = member(value, quoted(string_literal(name)))
-            tests.append(let({"v": found}, "h", f"COALESCE({_contains('h.v', inner)}, FALSE)"))
+            tests.append(let({"v": found}, "b", f"COALESCE({_contains('b.v', inner)}, FALSE)"))
         return f"({' AND '.join(tests)})"
     if isinstance(wanted, list):
         tests = [f"COALESCE({is_array(value)}, FALSE)"]
@@ -299,5 +372,4 @@ def _equals(value: str, wanted: Any) -> str:
     if isinstance(wanted, str):
         return f"({value} = {quoted(string_literal(wanted))})"
     assert isinstance(wanted, Decimal), "there are no other kinds of JSON"
-    plain = f"{wanted.normalize():f}"
-    return f"({canonical(value)} = {quoted(plain)})"
+    return f"({canonical(value)} = {quoted(shortest(wanted))})"

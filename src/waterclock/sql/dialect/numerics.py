@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from decimal import ROUND_HALF_UP, Context, Decimal
 
+from waterclock.model.exact import Exact
 from waterclock.model.pg_types import NUMERIC, PgType
 from waterclock.sql.dialect import divisions, scaled
 from waterclock.sql.dialect.types import (
@@ -63,9 +64,8 @@ def sum_sql(left: str, left_type: PgType, operator: str, right: str, right_type:
     """A sum or difference."""
     result = sum_type(left_type, right_type)
     if is_unconstrained(result):
-        return scaled.sum_sql(
-            scaled.into(left, left_type), operator, scaled.into(right, right_type)
-        )
+        function = Exact.SUM if operator == "+" else Exact.DIFFERENCE
+        return scaled.combined(function, left, left_type, right, right_type)
     return f"CAST(({left} {operator} {right}) AS {spark_type(result)})"
 
 
@@ -79,7 +79,7 @@ def remainder_sql(left: str, left_type: PgType, right: str, right_type: PgType) 
 def product_sql(left: str, left_type: PgType, right: str, right_type: PgType) -> str:
     result = product_type(left_type, right_type)
     if is_unconstrained(result):
-        return scaled.product_sql(left, left_type, right, right_type)
+        return scaled.combined(Exact.PRODUCT, left, left_type, right, right_type)
     return f"CAST(({left} * {right}) AS {spark_type(result)})"
 
 

@@ -35,16 +35,24 @@ def members(value: str) -> str:
 def member(value: str, name: str) -> str:
     """The value of the last member of that name, which is a text; null if there is none."""
     found = "GET(REVERSE(FILTER(g.m, e -> e.k = g.k)), 0).v"
-    taken = let({"m": members(value), "k": name}, "g", found)
-    return f"(CASE WHEN {js.is_object(bare(value))} THEN {taken} END)"
+
+    def taken(v: str, k: str) -> str:
+        inner = let({"m": members(v), "k": k}, "g", found)
+        return f"(CASE WHEN {js.is_object(bare(v))} THEN {inner} END)"
+
+    return js.held({"v": value, "k": name}, "h", taken)
 
 
 def element(value: str, place: str) -> str:
     """An element by its place from 0, or from the end below 0; null if there is none."""
     index = "CASE WHEN g.n < 0 THEN g.n + SIZE(g.p) ELSE g.n END"
     found = f"(CASE WHEN {index} >= 0 THEN GET(g.p, {index}) END)"
-    taken = let({"p": pieces(value), "n": place}, "g", found)
-    return f"(CASE WHEN {js.is_array(bare(value))} THEN {taken} END)"
+
+    def taken(v: str, n: str) -> str:
+        inner = let({"p": pieces(v), "n": n}, "g", found)
+        return f"(CASE WHEN {js.is_array(bare(v))} THEN {inner} END)"
+
+    return js.held({"v": value, "n": place}, "h", taken)
 
 
 def at_path(value: str, path: str) -> str:
@@ -55,10 +63,14 @@ def at_path(value: str, path: str) -> str:
         f" WHEN w.q RLIKE {_PLACE} THEN {element('w.c', 'CAST(w.q AS INT)')} END"
     )
     step = let({"c": "c", "q": "q"}, "w", stepped)
-    found = f"AGGREGATE({path}, {bare(value)}, (c, q) -> {step})"
-    # At no path at all, a scalar keeps the blanks before it.
-    whole = f"SIZE({path}) = 0 AND {js.is_scalar(bare(value))}"
-    return f"(CASE WHEN {whole} THEN TRIM(TRAILING {_BLANKS} FROM {value}) ELSE {found} END)"
+
+    def taken(v: str, p: str) -> str:
+        found = f"AGGREGATE({p}, {bare(v)}, (c, q) -> {step})"
+        # At no path at all, a scalar keeps the blanks before it.
+        whole = f"SIZE({p}) = 0 AND {js.is_scalar(bare(v))}"
+        return f"(CASE WHEN {whole} THEN TRIM(TRAILING {_BLANKS} FROM {v}) ELSE {found} END)"
+
+    return js.held({"v": value, "p": path}, "a", taken)
 
 
 def text_of_json(value: str) -> str:
@@ -67,4 +79,4 @@ def text_of_json(value: str) -> str:
         f"CASE WHEN t.b = 'null' THEN NULL WHEN LEFT(t.b, 1) = '\"' THEN {js.unescaped('t.b')}"
         " ELSE t.v END"
     )
-    return let({"v": value, "b": bare(value)}, "t", text)
+    return js.held({"v": value}, "o", lambda v: let({"v": v, "b": bare(v)}, "t", text))

@@ -22,8 +22,11 @@ from waterclock.sql.functions import (
     aggregates,
     arithmetic,
     arrays,
+    byte_strings,
     comparisons,
     datetimes,
+    json_editing,
+    json_paths,
     json_texts,
     jsons,
     numbers,
@@ -51,6 +54,9 @@ FUNCTIONS = _by_name(
         *datetimes.FUNCTIONS,
         *jsons.FUNCTIONS,
         *json_texts.FUNCTIONS,
+        *json_editing.FUNCTIONS,
+        *json_paths.FUNCTIONS,
+        *byte_strings.FUNCTIONS,
         *arrays.FUNCTIONS,
         *aggregates.FUNCTIONS,
         *windows.FUNCTIONS,
@@ -69,6 +75,7 @@ OPERATORS = _by_name(
         *arrays.OPERATORS,
         *jsons.OPERATORS,
         *json_texts.OPERATORS,
+        *json_paths.OPERATORS,
     )
 )
 

@@ -7,6 +7,7 @@ binder, which knows the ORDER BY; their entries say so with `ORDERED`.
 
 from __future__ import annotations
 
+from waterclock.model.exact import Exact
 from waterclock.model.pg_types import (
     BOOL,
     DATE,
@@ -28,9 +29,9 @@ from waterclock.model.pg_types import (
     PgType,
     array_of,
 )
+from waterclock.persist.numerics import MOST_SCALE
 from waterclock.sql.dialect import datetimes as dt
 from waterclock.sql.dialect import divisions, scaled
-from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.types import (
     ANY,
     ANYARRAY,
@@ -48,7 +49,6 @@ from waterclock.sql.functions.registry import (
     D,
     F,
     Function,
-    Refused,
     SqlRule,
     Use,
     aggregate,
@@ -87,13 +87,15 @@ def _scaled_sum(use: Use) -> str:
     value = use.arguments[0].sql
     longest = f"MAX({value}.s){F}"
     if not use.is_distinct:
-        return scaled.total_sql(value, f"SUM({{0}}){F}", longest)
-    added = scaled.sum_sql("a", "+", "NAMED_STRUCT('v', e, 's', 0S)")
+        return scaled.held(scaled.total_of(value, f"SUM({{0}}){F}", longest))
+    added = scaled.combined(
+        *(Exact.SUM, "a", NUMERIC),
+        *(f"NAMED_STRUCT('v', e, 's', {MOST_SCALE}S)", NUMERIC),
+    )
     zero = scaled.made("0BD", "0BD", "0S")
     total = f"AGGREGATE(COLLECT_SET({value}.v){F}, {zero}, (a, e) -> {added})"
-    found = scaled.made("t.a.v.w", "t.a.v.f", "t.s")
-    body = f"CASE WHEN t.s IS NOT NULL THEN {found} END"
-    return let({"a": total, "s": longest}, "t", body)
+    number = scaled.number_of(total, NUMERIC)
+    return scaled.held(f"{Exact.ROUNDED}({number}, CAST({longest} AS INT))")
 
 
 _BIG = bounded(19, 0)
@@ -139,51 +141,39 @@ def _first_by_length(name: str) -> SqlRule:
     return written
 
 
-def _squares(declared: PgType) -> tuple[PgType, PgType]:
-    """The digits of a number, and of sums of squares of it; `Refused` if there are too few."""
-    if is_unconstrained(declared) or 2 * digits(declared)[0] > MOST_DIGITS:
-        raise Refused(
-            "a variance or deviation of numbers of so many digits",
-            "Cast the argument to double precision, or to a numeric of up to 18 digits.",
-        )
-    held = _held(declared)
-    _, scale = digits(held)
-    return held, bounded(MOST_DIGITS, 2 * scale)
-
-
-def _variance_type(arguments: tuple[Argument, ...]) -> PgType:
-    _squares(arguments[0].type)
-    return NUMERIC
-
-
 def _exact_variance(*, is_sample: bool, is_root: bool) -> SqlRule:
     """From the count, the sum and the sum of squares, all of them exact."""
 
     def written(use: Use) -> str:
         [value] = use.arguments
-        held, squared = _squares(value.type)
-        number = f"CAST({value.sql} AS {spark_type(held)})"
-        count = f"CAST(COUNT({value.sql}){F} AS DECIMAL(19,0))"
-        kind = spark_type(squared)
-        total = (
-            f"CAST(SUM({number}){F} AS {spark_type(bounded(MOST_DIGITS // 2, digits(held)[1]))})"
-        )
-        squares = f"CAST(SUM({number} * {number}){F} AS {kind})"
-        above = f"(CAST({count} * {squares} AS {kind}) - CAST({total} * {total} AS {kind}))"
+        counted = f"{value.sql}.v" if is_unconstrained(value.type) else value.sql
+        count = f"CAST(COUNT({counted}){F} AS {spark_type(_BIG)})"
         less = f"({count} - 1BD)" if is_sample else count
-        below = f"NULLIF({count} * {less}, 0BD)"
-        whole = bounded(MOST_DIGITS, 0)
-        found = divisions.quotient_sql("d.a", squared, "d.b", whole)
-        if is_root:
-            found = divisions.root_of_same_scale(found)
-        zero = scaled.made("0BD", "0BD", "0S")
-        body = (
-            "CASE WHEN d.a IS NULL OR d.b IS NULL THEN NULL"
-            f" WHEN d.a <= 0 THEN {zero} ELSE {found} END"
+        squares, total = _sums(value)
+        found = (
+            f"{Exact.VARIANCE}({Exact.OF_DECIMAL}({count}), {squares}, {total},"
+            f" {Exact.OF_DECIMAL}({less}))"
         )
-        return let({"a": above, "b": f"CAST({below} AS {spark_type(whole)})"}, "d", body)
+        return scaled.held(f"{Exact.ROOT_OF_SAME_SCALE}({found})" if is_root else found)
 
     return written
+
+
+def _sums(value: Argument) -> tuple[str, str]:
+    """The sum of the squares and the sum, as numbers of Java's."""
+    if is_unconstrained(value.type) or 2 * digits(value.type)[0] > MOST_DIGITS:
+        held = scaled.into(value.sql, value.type)
+        square = scaled.combined(Exact.PRODUCT, held, NUMERIC, held, NUMERIC)
+        total = f"SUM({{0}}){F}"
+        return (
+            scaled.total_of(square, total, f"MAX({square}.s){F}"),
+            scaled.total_of(held, total, f"MAX({held}.s){F}"),
+        )
+    number = f"CAST({value.sql} AS {spark_type(_held(value.type))})"
+    return (
+        f"{Exact.OF_DECIMAL}(SUM({number} * {number}){F})",
+        f"{Exact.OF_DECIMAL}(SUM({number}){F})",
+    )
 
 
 def _extremes() -> list[Function]:
@@ -214,8 +204,7 @@ def _variances() -> list[Function]:
         found.append(aggregate(name, (FLOAT8,), FLOAT8, f"{spark}({{d}}{{0}}){{f}}", doc))
         rule = _exact_variance(is_sample=spark.endswith("SAMP"), is_root=name.startswith("std"))
         found += [
-            aggregate(name, (exact,), _variance_type, rule, doc)
-            for exact in (NUMERIC, INT2, INT4, INT8)
+            aggregate(name, (exact,), NUMERIC, rule, doc) for exact in (NUMERIC, INT2, INT4, INT8)
         ]
     return found
 
@@ -228,10 +217,22 @@ def _pairs() -> list[Function]:
         "regr_slope": "The slope of the line that fits best.",
         "regr_intercept": "Where that line begins.",
         "regr_r2": "How well that line fits.",
+        "regr_avgx": "The mean of the second argument.",
+        "regr_avgy": "The mean of the first argument.",
+        "regr_sxx": "The squares of the second argument's deviations.",
+        "regr_syy": "The squares of the first argument's deviations.",
+        "regr_sxy": "The products of both arguments' deviations.",
     }
     return [
-        aggregate(name, (FLOAT8, FLOAT8), FLOAT8, f"{name.upper()}({{0}}, {{1}}){{f}}", doc)
-        for name, doc in names.items()
+        *(
+            aggregate(name, (FLOAT8, FLOAT8), FLOAT8, f"{name.upper()}({{0}}, {{1}}){{f}}", doc)
+            for name, doc in names.items()
+        ),
+        aggregate(
+            *("regr_count", (FLOAT8, FLOAT8), INT8, "REGR_COUNT({0}, {1}){f}"),
+            "How many rows have both.",
+            never_null=True,
+        ),
     ]
 
 

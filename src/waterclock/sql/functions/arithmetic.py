@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal
 
+from waterclock.model.exact import Exact
 from waterclock.model.pg_types import (
     FLOAT4,
     FLOAT8,
@@ -168,27 +169,25 @@ def power_type(arguments: tuple[Argument, ...]) -> PgType:
     base, exponent = arguments
     if known_power(arguments) is not None:
         return known_type(known_power)(arguments)
-    _exponent(exponent)
+    times = _exponent(exponent)
     if is_unconstrained(base.type):
-        raise Refused("a power of numbers without a declared scale", "Cast them to numeric(p,s).")
-    return bounded(MOST_DIGITS, max(numerics.QUOTIENT_SCALE, digits(base.type)[1]))
+        return NUMERIC
+    precision, scale = digits(base.type)
+    shown = max(numerics.QUOTIENT_SCALE, scale)
+    is_short = (precision - scale) * times + shown < MOST_DIGITS
+    return bounded(MOST_DIGITS, shown) if is_short else NUMERIC
 
 
 def numeric_power(use: Use) -> str:
-    """The base times itself, each time with all its digits, and rounded at the end."""
+    """The base times itself, with all its digits, and rounded at the end."""
     base, exponent = use.arguments
     if known_power(use.arguments) is not None:
         return known_sql(known_power)(use)
-    times, scale = _exponent(exponent), digits(base.type)[1]
-    kind = spark_type(use.result)
-    if times * scale > MOST_DIGITS:
-        raise Refused("a power of numeric numbers of so many digits", "Cast to fewer digits.")
-    if times == 0:
-        return f"(CASE WHEN {base.sql} IS NOT NULL THEN CAST(1 AS {kind}) END)"
-    product = "v"
-    for count in range(2, times + 1):
-        product = f"CAST({product} * v AS DECIMAL({MOST_DIGITS},{count * scale}))"
-    return f"ELEMENT_AT(TRANSFORM(ARRAY({base.sql}), v -> CAST({product} AS {kind})), 1)"
+    number = scaled.number_of(base.sql, base.type)
+    power = f"{Exact.POWER}({number}, {_exponent(exponent)})"
+    if is_unconstrained(use.result):
+        return scaled.held(power)
+    return f"CAST({Exact.TEXT}({power}) AS {spark_type(use.result)})"
 
 
 POWER_DOC = f"A power, of constants or of a constant exponent from 0 to {_MOST_POWER}."
@@ -221,19 +220,19 @@ _NUMERICS = (
 )
 
 
-def each_part(template: str) -> SqlRule:
-    """A function of a number that is one of its whole part and of its fraction."""
+def of_number(template: str, function: Exact) -> SqlRule:
+    """A function of a number alone, as Spark writes it and of one with its own scale."""
 
     def written(use: Use) -> str:
         [value] = use.arguments
         if is_unconstrained(value.type):
-            return scaled.each_part(value.sql, template)
+            return scaled.changed(value.sql, function)
         return template.format(value.sql)
 
     return written
 
 
-ABSOLUTE = each_part("ABS({0})")
+ABSOLUTE = of_number("ABS({0})", Exact.ABSOLUTE)
 
 
 def _signs() -> list[Function]:
@@ -242,7 +241,7 @@ def _signs() -> list[Function]:
         found.append(scalar("-", (each,), each, "(- {0})", "The number with the other sign."))
         found.append(scalar("+", (each,), each, "{0}", "The number."))
         found.append(scalar("@", (each,), each, "ABS({0})", "The absolute value."))
-    minus = each_part("(- {0})")
+    minus = of_number("(- {0})", Exact.NEGATIVE)
     found.append(scalar("-", (NUMERIC,), same_type, minus, "The number with the other sign."))
     found.append(scalar("+", (NUMERIC,), same_type, "{0}", "The number."))
     found.append(scalar("@", (NUMERIC,), same_type, ABSOLUTE, "The absolute value."))

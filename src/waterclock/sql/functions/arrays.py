@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from waterclock.model.pg_types import BOOL, INT4, TEXT, PgType
 from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.texts import output_of
 from waterclock.sql.dialect.types import (
     ANYARRAY,
     ANYCOMPATIBLE,
     ANYCOMPATIBLEARRAY,
+    ANYELEMENT,
     TEXT_ARRAY,
     element_type,
     is_array,
@@ -56,6 +58,35 @@ def _holds_scaled(declared: PgType) -> bool:
 def array_key(value: str, declared: PgType) -> str:
     """What of an array is compared."""
     return f"TRANSFORM({value}, e -> e.v)" if _holds_scaled(declared) else value
+
+
+SORTED_IN_ARRAYS = frozenset(
+    [
+        *("int2", "int4", "int8", "float4", "float8", "text", "varchar", "bool", "uuid"),
+        *("date", "time", "timestamp", "timestamptz"),
+    ]
+)
+"""Elements by which arrays can be sorted."""
+
+
+def array_order(value: str) -> str:
+    """What arrays are sorted by: a null comes behind all that is none."""
+    return f"TRANSFORM({value}, e -> NAMED_STRUCT('n', e IS NULL, 'e', e))"
+
+
+def _filled(use: Use) -> str:
+    value, sizes = (each.sql for each in use.arguments)
+    missing = raised("22004", "dimension array or low bound array cannot be null")
+    unknown = raised("22004", "dimension values cannot be null")
+    many = raised("0A000", "an array of more than one dimension is not supported")
+    large = raised("54000", "array size exceeds the maximum allowed (134217727)")
+    body = (
+        f"(CASE WHEN f.n IS NULL THEN {missing} WHEN EXISTS(f.n, e -> e IS NULL) THEN {unknown}"
+        f" WHEN SIZE(f.n) = 0 OR EXISTS(f.n, e -> e = 0) THEN ARRAY_REPEAT(f.v, 0)"
+        f" WHEN SIZE(f.n) > 1 THEN {many} WHEN NOT GET(f.n, 0) BETWEEN 0 AND 134217727"
+        f" THEN {large} ELSE ARRAY_REPEAT(f.v, GET(f.n, 0)) END)"
+    )
+    return let({"v": value, "n": sizes}, "f", body)
 
 
 def _of_keys(template: str) -> SqlRule:
@@ -133,6 +164,15 @@ FUNCTIONS: tuple[Function, ...] = (
         "Where it is, everywhere.",
     ),
     scalar("trim_array", (ANYARRAY, INT4), ANYARRAY, _TRIMMED, "Without so many at the end."),
+    scalar(
+        *("array_dims", (ANYARRAY,), TEXT),
+        "(CASE WHEN SIZE({0}) > 0 THEN CONCAT('[1:', SIZE({0}), ']') END)",
+        "The first and last place, as text.",
+    ),
+    scalar(
+        *("array_fill", (ANYELEMENT, INT4_ARRAY), ANYARRAY, _filled),
+        "An array of one value, so many times.",
+    ),
     scalar("array_to_string", (ANYARRAY, TEXT), TEXT, _joined, "The elements as one text."),
     scalar("array_to_string", (ANYARRAY, TEXT, TEXT), TEXT, _joined, "With a text for nulls."),
     scalar("string_to_array", (TEXT, TEXT), TEXT_ARRAY, split, "The pieces between separators."),

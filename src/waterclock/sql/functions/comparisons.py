@@ -1,7 +1,8 @@
 """Comparisons, type by type.
 
 Strings compare by their bytes, as in the collation C. A NaN equals itself and is greater than any
-other number. Intervals compare by their length, a month being 30 days.
+other number. Intervals compare by their length, a month being 30 days. Those of `jsonb` are among
+the operators of JSON.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from waterclock.model.pg_types import (
     INT4,
     INT8,
     INTERVAL,
-    JSONB,
     MZ_TIMESTAMP,
     NUMERIC,
     OID,
@@ -30,9 +30,18 @@ from waterclock.model.pg_types import (
 )
 from waterclock.sql.dialect import scaled
 from waterclock.sql.dialect.datetimes import total_micros
-from waterclock.sql.dialect.types import ANYARRAY, BPCHAR, CHAR, NAME, is_unconstrained
-from waterclock.sql.functions.arrays import array_key
-from waterclock.sql.functions.registry import Function, Refused, SqlRule, Use, scalar
+from waterclock.sql.dialect.types import (
+    ANYARRAY,
+    BPCHAR,
+    CHAR,
+    NAME,
+    element_type,
+    is_unconstrained,
+    name_of,
+    shown,
+)
+from waterclock.sql.functions.arrays import SORTED_IN_ARRAYS, array_key, array_order
+from waterclock.sql.functions.registry import Argument, Function, Refused, SqlRule, Use, scalar
 
 SIGNS = {
     "=": "Whether both are equal.",
@@ -79,14 +88,21 @@ def _intervals(sign: str) -> SqlRule:
     return written
 
 
-def _equality_only(sign: str, what: str) -> SqlRule:
+def _arrays(sign: str) -> SqlRule:
     def written(use: Use) -> str:
         if sign not in ("=", "<>"):
-            raise Refused(f"the order of {what}")
-        one, other = (array_key(each.sql, each.type) for each in use.arguments)
+            one, other = (_ordered(each) for each in use.arguments)
+        else:
+            one, other = (array_key(each.sql, each.type) for each in use.arguments)
         return f"({one} {sign} {other})"
 
     return written
+
+
+def _ordered(array: Argument) -> str:
+    if name_of(element_type(array.type)) not in SORTED_IN_ARRAYS:
+        raise Refused(f"the order of values of type {shown(array.type)}")
+    return array_order(array.sql)
 
 
 def _of_sign(sign: str) -> list[Function]:
@@ -97,12 +113,7 @@ def _of_sign(sign: str) -> list[Function]:
         _without_blanks(sign),
         scalar(sign, (NUMERIC, NUMERIC), BOOL, _numerics(sign), doc),
         scalar(sign, (INTERVAL, INTERVAL), BOOL, _intervals(sign), doc),
-        *(
-            [scalar(sign, (JSONB, JSONB), BOOL, _equality_only(sign, "jsonb values"), doc)]
-            if sign not in ("=", "<>")
-            else []  # among the operators of JSON
-        ),
-        scalar(sign, (ANYARRAY, ANYARRAY), BOOL, _equality_only(sign, "arrays"), doc),
+        scalar(sign, (ANYARRAY, ANYARRAY), BOOL, _arrays(sign), doc),
     ]
 
 

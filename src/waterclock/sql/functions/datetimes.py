@@ -7,6 +7,7 @@ time zone is written out for the zone that it has.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from waterclock.model.pg_types import (
     BOOL,
@@ -19,10 +20,12 @@ from waterclock.model.pg_types import (
 )
 from waterclock.sql.dialect import datetimes as dt
 from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.literals import null, scalar_literal
 from waterclock.sql.dialect.types import name_of, shown
 from waterclock.sql.functions.formats import time_format
 from waterclock.sql.functions.overlaps import OVERLAPS
-from waterclock.sql.functions.registry import Argument, Function, Invalid, Use, scalar
+from waterclock.sql.functions.registry import Argument, Function, Invalid, Stability, Use, scalar
+from waterclock.sql.functions.system import clock_value
 from waterclock.sql.functions.time_arguments import constant_word, local_time, zone_name
 from waterclock.sql.functions.time_fields import field_functions
 from waterclock.sql.functions.time_making import MAKING
@@ -243,6 +246,13 @@ def _justified_all(use: Use) -> str:
     return dt.unless_null(value, f"ELEMENT_AT({steps}, 1)")
 
 
+def _age_today(use: Use) -> str:
+    value = clock_value(DATE, use.facts)
+    date = null(DATE) if value is None else scalar_literal(value, DATE)
+    today = Argument(f"CAST({date} AS TIMESTAMP_NTZ)", TIMESTAMP)
+    return _age(replace(use, arguments=(today, *use.arguments)))
+
+
 _MOMENTS = (TIMESTAMP, TIMESTAMPTZ)
 FUNCTIONS: tuple[Function, ...] = (
     *field_functions(),
@@ -264,6 +274,13 @@ FUNCTIONS: tuple[Function, ...] = (
     scalar("timezone", (TEXT, TIMESTAMP), TIMESTAMPTZ, _from_zone, "The moment of a local time."),
     *(
         scalar("age", (kind, kind), INTERVAL, _age, "Years, months, days between.")
+        for kind in _MOMENTS
+    ),
+    *(
+        scalar(
+            *("age", (kind,), INTERVAL, _age_today, "Years, months, days until today."),
+            stability=Stability.CLOCK,
+        )
         for kind in _MOMENTS
     ),
     *(

@@ -9,7 +9,7 @@ from waterclock.sql.dialect import jsons as js
 from waterclock.sql.dialect import raw_jsons as raw
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.types import JSON, RECORD
-from waterclock.sql.functions.registry import Function, SqlRule, Use, rows
+from waterclock.sql.functions.registry import Function, Invalid, SqlRule, Use, rows
 
 _Template = Callable[[str], str]
 
@@ -21,6 +21,9 @@ def _rows_of(name: str, wanted: str, is_raw: bool, template: _Template) -> SqlRu
 
     def written(use: Use) -> str:
         [value] = (each.sql for each in use.arguments)
+        return js.held({"v": value}, "y", checked)
+
+    def checked(value: str) -> str:
         plain = raw.bare(value) if is_raw else value
         cases = " ".join(
             f"WHEN {test(plain)} THEN {raised('22023', _wrong(name, told[kind]))}"
@@ -76,4 +79,28 @@ def _json_rows(prefix: str, kind: PgType) -> list[Function]:
     ]
 
 
-JSON_ROWS: tuple[Function, ...] = (*_json_rows("jsonb", JSONB), *_json_rows("json", JSON))
+def _without_columns(use: Use) -> str:
+    del use
+    what = 'a column definition list is required for functions returning "record"'
+    raise Invalid("42601", what)
+
+
+def _records(prefix: str, kind: PgType) -> list[Function]:
+    """Objects as rows of columns that the query tells: `binding.records` writes these."""
+    return [
+        rows(
+            *(f"{prefix}_to_record", (kind,), RECORD, _without_columns),
+            "The members of an object as a row of the columns that are told behind AS.",
+        ),
+        rows(
+            *(f"{prefix}_to_recordset", (kind,), RECORD, _without_columns),
+            "The objects of an array as rows of such columns.",
+        ),
+    ]
+
+
+RECORDS = frozenset(f"{kind}_to_record{end}" for kind in ("json", "jsonb") for end in ("", "set"))
+JSON_ROWS: tuple[Function, ...] = (
+    *(*_json_rows("jsonb", JSONB), *_json_rows("json", JSON)),
+    *(*_records("jsonb", JSONB), *_records("json", JSON)),
+)

@@ -26,7 +26,6 @@ from waterclock.sql.dialect.types import (
 )
 from waterclock.sql.functions.jsons import (
     AS_NUMBERS,
-    JSON_KINDS,
     name_in_json,
     pairs_of,
     text_in_json,
@@ -56,7 +55,7 @@ def _deep(*, as_text: bool) -> SqlRule:
 
 
 def _typeof(use: Use) -> str:
-    return let({"v": raw.bare(use.arguments[0].sql)}, "t", JSON_KINDS.format("t.v"))
+    return let({"v": raw.bare(use.arguments[0].sql)}, "t", js.KINDS.format("t.v"))
 
 
 def _array_length(use: Use) -> str:

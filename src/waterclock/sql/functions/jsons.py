@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from waterclock.model.pg_types import BOOL, INT4, JSONB, TEXT, PgType
 from waterclock.sql.dialect import jsons as js
 from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.json_ordering import order_key
+from waterclock.sql.dialect.json_reading import number
 from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.texts import text_of
@@ -80,9 +82,13 @@ def _contains(*, flipped: bool) -> SqlRule:
 
 def _names(value: str) -> str:
     """The names of an object's members, or the strings of an array, as JSON strings."""
-    of_object = f"FILTER({js.pieces(value)}, (e, i) -> i % 2 = 0)"
-    of_array = f"FILTER({js.elements(value)}, e -> LEFT(e, 1) = '\"')"
-    return f"(CASE WHEN {js.is_object(value)} THEN {of_object} ELSE {of_array} END)"
+
+    def made(v: str) -> str:
+        of_object = f"FILTER({js.pieces(v)}, (e, i) -> i % 2 = 0)"
+        of_array = f"FILTER({js.elements(v)}, e -> LEFT(e, 1) = '\"')"
+        return f"(CASE WHEN {js.is_object(v)} THEN {of_object} ELSE {of_array} END)"
+
+    return js.held({"v": value}, "k", made)
 
 
 def _has(use: Use) -> str:
@@ -95,8 +101,9 @@ def _has_of(kind: str) -> SqlRule:
         value, names = (each.sql for each in use.arguments)
         wanted = f"TRANSFORM(FILTER(q.n, e -> e IS NOT NULL), e -> {js.string_of('e')})"
         test = f"{kind}({wanted}, e -> ARRAY_CONTAINS(q.h, e))"
-        asked = let({"h": _names(value), "n": names}, "q", test)
-        return f"(CASE WHEN {value} IS NOT NULL AND {names} IS NOT NULL THEN {asked} END)"
+        known = "q.h IS NOT NULL AND q.n IS NOT NULL"
+        asked = f"(CASE WHEN {known} THEN {test} END)"
+        return let({"h": _names(value), "n": names}, "q", asked)
 
     return written
 
@@ -109,11 +116,23 @@ def _equal(sign: str) -> SqlRule:
     return written
 
 
+def _ordered(sign: str) -> SqlRule:
+    def written(use: Use) -> str:
+        left, right = (order_key(each.sql) for each in use.arguments)
+        return f"({left} {sign} {right})"
+
+    return written
+
+
 # --- Changing -------------------------------------------------------------------------------------
 
 
 def _joined(use: Use) -> str:
     left, right = (each.sql for each in use.arguments)
+    return js.held({"a": left, "b": right}, "y", _joined_once)
+
+
+def _joined_once(left: str, right: str) -> str:
     merged = js.object_of(f"CONCAT({js.members(left)}, {js.members(right)})")
     listed = js.array_of(f"CONCAT({js.elements(left)}, {js.elements(right)})")
     both = f"{js.is_object(left)} AND {js.is_object(right)}"
@@ -128,12 +147,15 @@ def _without(value: str, tokens: str) -> str:
     texts = f"TRANSFORM({kept}, x -> CONCAT(x.k, ': ', x.e))"
     of_object = f"CONCAT('{{', ARRAY_JOIN({texts}, ', '), '}}')"
     of_array = js.array_of("FILTER(r.p, e -> NOT ARRAY_CONTAINS(r.n, e))")
-    body = f"(CASE WHEN {js.is_object('r.v')} THEN {of_object} ELSE {of_array} END)"
-    made = let({"v": value, "p": js.pieces(value), "n": tokens}, "r", body)
-    return (
-        f"(CASE WHEN {tokens} IS NULL THEN NULL WHEN {js.is_scalar(value)} THEN {_SCALAR}"
-        f" WHEN {value} IS NOT NULL THEN {made} END)"
+    body = (
+        f"(CASE WHEN r.n IS NULL THEN NULL WHEN {js.is_scalar('r.v')} THEN {_SCALAR}"
+        f" WHEN {js.is_object('r.v')} THEN {of_object} WHEN r.v IS NOT NULL THEN {of_array} END)"
     )
+
+    def made(v: str, n: str) -> str:
+        return let({"v": v, "p": js.pieces(v), "n": n}, "r", body)
+
+    return js.held({"v": value, "n": tokens}, "y", made)
 
 
 def _less_name(use: Use) -> str:
@@ -153,14 +175,19 @@ def _less_place(use: Use) -> str:
     index = "CASE WHEN r.n < 0 THEN r.n + SIZE(r.p) ELSE r.n END"
     kept = js.array_of(f"FILTER(r.p, (e, i) -> i <> ({index}))")
     of_object = raised(_WRONG, "cannot delete from object using integer index")
-    made = let({"p": js.pieces(value), "n": place}, "r", kept)
-    return (
-        f"(CASE WHEN {place} IS NULL THEN NULL WHEN {js.is_object(value)} THEN {of_object}"
-        f" WHEN {js.is_scalar(value)} THEN {_SCALAR} WHEN {value} IS NOT NULL THEN {made} END)"
+    body = (
+        f"(CASE WHEN r.n IS NULL THEN NULL WHEN {js.is_object('r.v')} THEN {of_object}"
+        f" WHEN {js.is_scalar('r.v')} THEN {_SCALAR} WHEN r.v IS NOT NULL THEN {kept} END)"
     )
 
+    def made(v: str, n: str) -> str:
+        return let({"v": v, "p": js.pieces(v), "n": n}, "r", body)
 
-def _path(argument: Argument) -> tuple[str, ...]:
+    return js.held({"v": value, "n": place}, "y", made)
+
+
+def path_of(argument: Argument) -> tuple[str, ...]:
+    """A path that is a constant."""
     if argument.value is None:
         raise Refused("a path into JSON that is not a constant")
     if any(each is None for each in argument.value):
@@ -177,7 +204,7 @@ def _set(use: Use) -> str:
     value, path, new, *flag = use.arguments
     if flag and flag[0].value is None:
         raise Refused("jsonb_set() with a flag that is not a constant")
-    steps = _path(path)
+    steps = path_of(path)
     scalar_one = raised(_WRONG, "cannot set path in scalar")
     changed = "z.v"
     create = not flag or bool(flag[0].value)
@@ -193,7 +220,7 @@ def _set(use: Use) -> str:
 
 def _less_path(use: Use) -> str:
     value, path = use.arguments
-    steps = _path(path)
+    steps = path_of(path)
     scalar_one = raised(_WRONG, "cannot delete path in scalar")
     changed = _unless_empty("z.v", js.removed("z.v", steps)) if steps else "z.v"
     body = f"(CASE WHEN {js.is_scalar('z.v')} THEN {scalar_one} ELSE {changed} END)"
@@ -202,12 +229,6 @@ def _less_path(use: Use) -> str:
 
 # --- Making ---------------------------------------------------------------------------------------
 
-JSON_KINDS = (
-    "(CASE WHEN {0} IS NULL THEN NULL WHEN LEFT({0}, 1) = '{{' THEN 'object'"
-    " WHEN LEFT({0}, 1) = '[' THEN 'array' WHEN LEFT({0}, 1) = '\"' THEN 'string'"
-    " WHEN {0} IN ('true', 'false') THEN 'boolean' WHEN {0} = 'null' THEN 'null'"
-    " ELSE 'number' END)"
-)
 AS_NUMBERS = frozenset({"int2", "int4", "int8", "numeric", "oid", "uint8", "mz_timestamp"})
 
 
@@ -224,7 +245,10 @@ def json_of(value: str, declared: PgType, zone: str) -> str:
     if name in AS_NUMBERS or name == "bool":
         return text_of(value, declared, zone)
     if name in ("float4", "float8"):
-        raise Refused("a floating-point number as JSON", "Cast it to numeric.")
+        text = text_of(value, declared, zone)
+        odd = f"(ISNAN({value}) OR ABS({value}) = CAST('Infinity' AS DOUBLE))"
+        shown = f"(CASE WHEN f.o THEN CONCAT('\"', f.t, '\"') ELSE {number('f.t')} END)"
+        return let({"t": text, "o": odd}, "f", shown)
     return js.string_of(text_in_json(value, declared, zone))
 
 
@@ -292,15 +316,18 @@ def _array_length(use: Use) -> str:
     [value] = (each.sql for each in use.arguments)
     of_object = raised(_WRONG, "cannot get array length of a non-array")
     of_scalar = raised(_WRONG, "cannot get array length of a scalar")
-    return (
-        f"(CASE WHEN {js.is_array(value)} THEN SIZE({js.pieces(value)})"
-        f" WHEN {js.is_object(value)} THEN {of_object} WHEN {value} IS NOT NULL THEN {of_scalar}"
-        " END)"
-    )
+
+    def made(v: str) -> str:
+        return (
+            f"(CASE WHEN {js.is_array(v)} THEN SIZE({js.pieces(v)})"
+            f" WHEN {js.is_object(v)} THEN {of_object} WHEN {v} IS NOT NULL THEN {of_scalar} END)"
+        )
+
+    return js.held({"v": value}, "y", made)
 
 
 def _typeof(use: Use) -> str:
-    return JSON_KINDS.format(use.arguments[0].sql)
+    return js.held({"v": use.arguments[0].sql}, "y", js.KINDS.format)
 
 
 def _stripped(use: Use) -> str:
@@ -329,6 +356,13 @@ OPERATORS: tuple[Function, ...] = (
     *(
         scalar(sign, _PAIR, BOOL, _equal(sign), doc)
         for sign, doc in {"=": "Whether both are equal.", "<>": "Whether they differ."}.items()
+    ),
+    *(
+        scalar(sign, _PAIR, BOOL, _ordered(sign), f"Whether the first {comes} the second.")
+        for sign, comes in {
+            **{"<": "comes before", "<=": "does not come after"},
+            **{">": "comes after", ">=": "does not come before"},
+        }.items()
     ),
 )
 FUNCTIONS: tuple[Function, ...] = (

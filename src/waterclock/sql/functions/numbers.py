@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from waterclock.model.exact import Exact
 from waterclock.model.pg_types import (
     FLOAT4,
     FLOAT8,
@@ -14,11 +15,10 @@ from waterclock.model.pg_types import (
     TEXT,
     PgType,
 )
-from waterclock.persist.numerics import MOST_SCALE
 from waterclock.sql.dialect import divisions, scaled
 from waterclock.sql.dialect.faults import raised
-from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.types import MOST_DIGITS, bounded, digits, is_unconstrained, spark_type
+from waterclock.sql.functions import whole_numbers
 from waterclock.sql.functions.arithmetic import (
     ABSOLUTE,
     OPERATORS,
@@ -67,7 +67,7 @@ def _to_whole(arguments: tuple[Argument, ...]) -> PgType:
     return bounded(precision - scale + 1, 0)
 
 
-def _next_whole(name: str, sign: str) -> SqlRule:
+def _next_whole(name: str, function: Exact) -> SqlRule:
     """The next whole number, above or below."""
 
     def written(use: Use) -> str:
@@ -75,9 +75,7 @@ def _next_whole(name: str, sign: str) -> SqlRule:
         kind = spark_type(use.result)
         if not is_unconstrained(value.type):
             return f"CAST({name}({value.sql}) AS {kind})"
-        one = "+ 1BD" if sign == ">" else "- 1BD"
-        body = f"CASE WHEN n.x.v.f {sign} 0 THEN n.x.v.w {one} ELSE n.x.v.w END"
-        return f"CAST({let({'x': value.sql}, 'n', body)} AS {kind})"
+        return f"CAST({scaled.changed(value.sql, function)}.v.w AS {kind})"
 
     return written
 
@@ -92,11 +90,8 @@ def _nearest(use: Use) -> str:
 def _sign(use: Use) -> str:
     [value] = use.arguments
     if is_unconstrained(value.type):
-        body = (
-            "CASE WHEN n.x.v.w > 0 OR n.x.v.f > 0 THEN 1 WHEN n.x.v.w < 0 OR n.x.v.f < 0 THEN -1"
-            " WHEN n.x IS NOT NULL THEN 0 END"
-        )
-        return f"CAST({let({'x': value.sql}, 'n', body)} AS {spark_type(use.result)})"
+        sign = f"{Exact.SIGN}({scaled.number_of(value.sql, NUMERIC)})"
+        return f"CAST({sign} AS {spark_type(use.result)})"
     return f"CAST(SIGN({value.sql}) AS {spark_type(use.result)})"
 
 
@@ -130,7 +125,7 @@ def _cut(use: Use) -> str:
     if len(use.arguments) > 1:
         places = _places(use.arguments[1])
     if is_unconstrained(value.type):
-        return _cut_scaled(value.sql, places, use.result)
+        return scaled.cut_to(value.sql, places, use.result)
     if places >= digits(value.type)[1]:
         return f"CAST({value.sql} AS {spark_type(use.result)})"
     up, down = f"CEIL({value.sql}, {places})", f"FLOOR({value.sql}, {places})"
@@ -138,19 +133,9 @@ def _cut(use: Use) -> str:
     return f"CAST({cut} AS {spark_type(use.result)})"
 
 
-def _cut_scaled(value: str, places: int, result: PgType) -> str:
-    cut = scaled.cut_sql(value, min(places, MOST_SCALE))
-    return scaled.to_exact(cut, result) if places > 0 else f"CAST({cut} AS {spark_type(result)})"
-
-
 def _root(use: Use) -> str:
     [value] = use.arguments
-    wrong = raised("2201F", "cannot take square root of a negative number")
-    below = "r.x < 0"
-    if is_unconstrained(value.type):
-        below = "r.x.v.w < 0 OR r.x.v.f < 0"
-    root = divisions.root_sql("r.x", value.type)
-    return let({"x": value.sql}, "r", f"CASE WHEN {below} THEN {wrong} ELSE {root} END")
+    return divisions.root_sql(value.sql, value.type)
 
 
 def _positive(name: str) -> str:
@@ -212,6 +197,7 @@ def _floats() -> list[Function]:
         "sinh": "The hyperbolic sine.",
         "cosh": "The hyperbolic cosine.",
         "tanh": "The hyperbolic tangent.",
+        "asinh": "The inverse hyperbolic sine.",
         "cbrt": "The cube root.",
     }
     return [
@@ -249,6 +235,7 @@ def _quotient_digits(arguments: tuple[Argument, ...]) -> PgType:
 _SAME: ResultRule = same_type
 _PLACES = (NUMERIC, INT4)
 FUNCTIONS: tuple[Function, ...] = (
+    *whole_numbers.FUNCTIONS,
     *_each("abs", lambda _: "ABS({0})", "The absolute value."),
     scalar("abs", (NUMERIC,), _SAME, ABSOLUTE, "The absolute value."),
     *(
@@ -256,12 +243,14 @@ FUNCTIONS: tuple[Function, ...] = (
         for name in ("ceil", "ceiling")
         for entry in (
             scalar(name, (FLOAT8,), FLOAT8, _whole("CEIL"), "The next whole number above."),
-            scalar(name, (NUMERIC,), _to_whole, _next_whole("CEIL", ">"), "The next above."),
+            scalar(
+                name, (NUMERIC,), _to_whole, _next_whole("CEIL", Exact.ABOVE), "The next above."
+            ),
         )
     ),
     scalar("floor", (FLOAT8,), FLOAT8, _whole("FLOOR"), "The next whole number below."),
     scalar(
-        *("floor", (NUMERIC,), _to_whole, _next_whole("FLOOR", "<")),
+        *("floor", (NUMERIC,), _to_whole, _next_whole("FLOOR", Exact.BELOW)),
         "The next whole number below.",
     ),
     scalar("round", (FLOAT8,), FLOAT8, "RINT({0})", "The nearest whole number, even if two are."),

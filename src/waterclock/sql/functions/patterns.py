@@ -138,6 +138,23 @@ def _count(use: Use) -> str:
     return f"REGEXP_COUNT({value.sql}, {quoted(regex.text)})"
 
 
+def _first_match(use: Use) -> str:
+    value, pattern = use.arguments
+    regex = _constant(pattern)
+    regex.require_unambiguous()
+    text = quoted(regex.text)
+    return f"(CASE WHEN {value.sql} RLIKE {text} THEN REGEXP_EXTRACT({value.sql}, {text}, 0) END)"
+
+
+def _where(use: Use) -> str:
+    value, pattern = use.arguments
+    regex = _constant(pattern)
+    regex.require_unambiguous()
+    before = f"REGEXP_EXTRACT({value.sql}, {quoted(regex.first_only)}, 1)"
+    found = f"{value.sql} RLIKE {quoted(regex.text)}"
+    return f"(CASE WHEN {found} THEN CHAR_LENGTH({before}) + 1 WHEN NOT {found} THEN 0 END)"
+
+
 def split(use: Use) -> str:
     """The pieces of a text between matches, as an array."""
     value, pattern, *flags = use.arguments
@@ -185,6 +202,8 @@ FUNCTIONS: tuple[Function, ...] = (
     scalar("regexp_match", _TWO, TEXT_ARRAY, _match, "What the groups of the first match hold."),
     scalar("regexp_match", _THREE, TEXT_ARRAY, _match, "What the groups of the first match hold."),
     scalar("regexp_count", _TWO, INT4, _count, "How often a regular expression matches."),
+    scalar("regexp_substr", _TWO, TEXT, _first_match, "What it matches first; null for nothing."),
+    scalar("regexp_instr", _TWO, INT4, _where, "Where it matches first; 0 for nowhere."),
     scalar("regexp_split_to_array", _TWO, TEXT_ARRAY, split, "The pieces between matches."),
     scalar("regexp_split_to_array", _THREE, TEXT_ARRAY, split, "The pieces between matches."),
     scalar("substring", _TWO, TEXT, _substring, "What a regular expression matches."),

@@ -42,6 +42,8 @@ class Argument:
     is_constant: bool = False
     value: Any = None
     """The value of a constant that is not null, as Python has it."""
+    is_null: bool = False
+    """Whether it is null whatever the rows, or a parameter whose value is still to come."""
 
 
 @dataclass(frozen=True, slots=True)

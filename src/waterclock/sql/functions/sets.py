@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from waterclock.model.exact import Exact
 from waterclock.model.pg_types import (
     INT4,
     INT8,
@@ -15,23 +16,21 @@ from waterclock.model.pg_types import (
 from waterclock.sql.dialect import datetimes as dt
 from waterclock.sql.dialect import scaled
 from waterclock.sql.dialect.faults import raised
-from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.types import (
     ANYARRAY,
     ANYELEMENT,
     TEXT_ARRAY,
     common_numeric,
-    digits,
     is_unconstrained,
     padded_numeric,
     spark_type,
 )
 from waterclock.sql.functions import arrays, patterns
+from waterclock.sql.functions.json_paths import PATH_ROWS
 from waterclock.sql.functions.json_rows import JSON_ROWS
 from waterclock.sql.functions.registry import Argument, Function, Refused, SqlRule, Use, rows
 
 _ZERO_STEP = raised("22023", "step size cannot equal zero")
-_SHOWN = scaled.made("m.x.v.w", "m.x.v.f", "m.s")
 _MOST = 10_000_000
 _TOO_MANY = raised("0A000", f"generate_series() of more than {_MOST} rows is not supported")
 """All rows are made at once, so that there must be room for them."""
@@ -55,37 +54,44 @@ def _series(use: Use) -> str:
 
 
 def _numeric_series_type(arguments: tuple[Argument, ...]) -> PgType:
-    if any(is_unconstrained(each.type) for each in arguments):
-        raise Refused(
-            "generate_series() of numbers without a declared scale", "Cast them to numeric(p,s)."
-        )
-    if padded_numeric([each.type for each in arguments]) == NUMERIC:
-        raise Refused("generate_series() of numbers of so many digits", "Cast to fewer digits.")
-    return common_numeric([each.type for each in arguments])
+    types = [each.type for each in arguments]
+    if any(map(is_unconstrained, types)) or is_unconstrained(padded_numeric(types)):
+        return NUMERIC
+    return common_numeric(types)
 
 
 def _numeric_series(use: Use) -> str:
     """Spark has sequences of integers only: count the steps, and multiply."""
-    types = [each.type for each in use.arguments]
-    kind = spark_type(padded_numeric(types))
+    if is_unconstrained(use.result):
+        return _scaled_series(use)
+    kind = spark_type(use.result)
     start, stop = use.arguments[0].sql, use.arguments[1].sql
     step = use.arguments[2].sql if len(use.arguments) > 2 else "1BD"
     count = f"CAST(FLOOR(({stop} - {start}) / {step}) AS BIGINT)"
     values = f"TRANSFORM(SEQUENCE(0L, {count}), n -> CAST({start} + n * {step} AS {kind}))"
     going = f"({step} > 0 AND {start} <= {stop}) OR ({step} < 0 AND {start} >= {stop})"
-    found = (
+    return (
         f"(CASE WHEN {step} = 0 THEN {_ZERO_STEP} WHEN {going} THEN {values}"
         f" ELSE CAST(ARRAY() AS ARRAY<{kind}>) END)"
     )
-    if not is_unconstrained(use.result):
-        return found
-    # The first has the digits of the start, the others those of the step too.
-    first = digits(types[0])[1]
-    later = max(first, digits(types[2])[1] if len(types) > 2 else 0)
-    whole = scaled.from_exact("n", padded_numeric(types))
-    scale = f"CASE WHEN i = 0 THEN {first}S ELSE {later}S END"
-    body = f"(n, i) -> {let({'x': whole, 's': scale}, 'm', _SHOWN)}"
-    return f"TRANSFORM({found}, {body})"
+
+
+def _scaled_series(use: Use) -> str:
+    """The first has the digits of the start, the others those of the step too."""
+    start, stop, *rest = (scaled.number_of(each.sql, each.type) for each in use.arguments)
+    [step] = rest or [scaled.number_of("1", INT4)]
+    span = f"{Exact.DIFFERENCE}({stop}, {start})"
+    count = f"{scaled.held(f'{Exact.WHOLE_QUOTIENT}({span}, {step})')}.v.w"
+    moved = f"{Exact.PRODUCT}({step}, {scaled.number_of('n', INT8)})"
+    later = scaled.held(f"{Exact.SUM}({start}, {moved})")
+    each = f"CASE WHEN n = 0 THEN {scaled.held(start)} ELSE {later} END"
+    values = f"TRANSFORM(SEQUENCE(0L, CAST({count} AS BIGINT)), n -> {each})"
+    return (
+        f"(CASE WHEN {Exact.SIGN}({step}) = 0 THEN {_ZERO_STEP}"
+        f" WHEN {count} >= {_MOST} THEN {_TOO_MANY}"
+        f" WHEN {Exact.SIGN}({step}) * {Exact.SIGN}({span}) >= 0 THEN {values}"
+        f" ELSE CAST(ARRAY() AS ARRAY<{scaled.KIND}>) END)"
+    )
 
 
 def _time_series(use: Use) -> str:
@@ -158,4 +164,5 @@ FUNCTIONS: tuple[Function, ...] = (
         for count in (2, 3)
     ),
     *JSON_ROWS,
+    *PATH_ROWS,
 )

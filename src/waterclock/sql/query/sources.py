@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from waterclock.model.pg_types import PgType
+from waterclock.sql.ast.common import Identifier
 from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.query.expressions import Expressions
 from waterclock.sql.query.operands import QUERY_WORDS
@@ -17,6 +19,7 @@ from waterclock.sql.query.tree import (
 )
 from waterclock.sql.stream import TokenStream
 from waterclock.sql.tokens import Kind
+from waterclock.sql.types import type_name
 
 _KINDS = {"inner": JoinKind.INNER, "left": JoinKind.LEFT, "right": JoinKind.RIGHT}
 _KINDS["full"] = JoinKind.FULL
@@ -147,8 +150,31 @@ class Sources:
             stream.expect("with", "ordinality")
             with_ordinality = True
         if stream.at("as") and stream.peek().value == "(":
-            raise FeatureNotSupported.of("a column definition list", stream.token.position)
-        return FunctionTable(calls, with_ordinality, self._alias(), at)
+            stream.expect("as")
+            return FunctionTable(calls, with_ordinality, None, at, *self._definitions())
+        if not stream.accept("as") and not stream.at_name():
+            return FunctionTable(calls, with_ordinality, None, at)
+        name = stream.identifier()
+        if self._at_definitions():
+            alias = Alias(name.name, (), name.position)
+            return FunctionTable(calls, with_ordinality, alias, at, *self._definitions())
+        return FunctionTable(calls, with_ordinality, self._columns(name), at)
+
+    def _at_definitions(self) -> bool:
+        """Whether a list of columns follows that have types."""
+        stream = self._stream
+        return stream.at_mark("(") and stream.peek(2).value not in (",", ")")
+
+    def _definitions(self) -> tuple[tuple[tuple[str, PgType], ...], int]:
+        """Columns with their types, and where the first of them stands."""
+        stream = self._stream
+        stream.expect_mark("(")
+        begin = stream.token.position
+        found = [(stream.identifier().name, type_name(stream))]
+        while stream.accept_mark(","):
+            found.append((stream.identifier().name, type_name(stream)))
+        stream.expect_mark(")")
+        return tuple(found), begin
 
     def _table(self) -> Table:
         stream = self._stream
@@ -164,8 +190,11 @@ class Sources:
         stream = self._stream
         if not stream.accept("as") and not stream.at_name():
             return None
-        name = stream.identifier()
+        return self._columns(stream.identifier())
+
+    def _columns(self, name: Identifier) -> Alias:
+        """An alias whose name has been read, with the names of columns that may follow."""
         columns: tuple[str, ...] = ()
-        if stream.at_mark("("):
-            columns = tuple(each.name for each in stream.identifiers())
+        if self._stream.at_mark("("):
+            columns = tuple(each.name for each in self._stream.identifiers())
         return Alias(name.name, columns, name.position)

@@ -380,12 +380,18 @@ class Derived:
 
 @dataclass(frozen=True, slots=True)
 class FunctionTable:
-    """A set-returning function in FROM; several for ROWS FROM."""
+    """A set-returning function in FROM; several for ROWS FROM.
+
+    `definitions` has the columns of one that gives rows of any shape, with their types, which
+    stand at `defined_at`.
+    """
 
     calls: tuple[Expression, ...]
     with_ordinality: bool
     alias: Alias | None
     at: int
+    definitions: tuple[tuple[str, PgType], ...] = ()
+    defined_at: int = 0
 
 
 class JoinKind(Enum):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from waterclock.model.pg_types import (
     BOOL,
+    BYTEA,
     FLOAT8,
     INT4,
     INT8,
@@ -42,6 +43,7 @@ from waterclock.sql.dialect.types import (
 )
 from waterclock.sql.functions import FUNCTIONS, OPERATORS, Function
 from waterclock.sql.functions.aggregates import WITHIN
+from waterclock.sql.functions.json_rows import RECORDS
 from waterclock.sql.functions.registry import Kind, Stability
 
 _OURS = frozenset({MZ_TIMESTAMP.oid, UINT8.oid})
@@ -50,6 +52,7 @@ LEFT_OUT = {
     "gen_random_uuid": "chance",
     "version": "it names this system",
     "mz_now": "PostgreSQL has none",
+    **dict.fromkeys(RECORDS, "the query tells its columns"),
 }
 _NUMBERS = frozenset({INT4.oid, INT8.oid, NUMERIC.oid})
 _INT_ARRAY = PgType(1007)
@@ -82,6 +85,17 @@ _JSONS = tuple(
     f"'{each}'::jsonb"
     for each in ('{"a": 1}', "[1]", "1", "{}", "[]", '{"b": {"k": true}}', '[{"a": 2.0}]', '"str"')
 )
+_JSON_PATHS = tuple(
+    f"'{each}'"
+    for each in (
+        *("$", "$.a", "$.*", "$[*]", "$.b.k", "$.cc[1]", "$[last]", "$[0, 1 to last]", "$.size()"),
+        *("$[*].type()", "$[*] ? (@ > 1)", '$.* ? (@ == "x" || @ < $x)', "$ ? (exists(@.a))"),
+        *("$[*] ? (@ != null && !(@ == true))", "$.a == 1", '$.b starts with "x"', "$.a > $.b"),
+        *('$.* ? (@ like_regex "^[xs]")', '$[*] ? (@ like_regex "Z" flag "i")'),
+        *("($[0] < $[1]) is unknown", "$ ? (@.a >= $x).a", "$.a b", "$x"),
+    )
+)
+_FILLS = ("'{3}'::int[]", "'{}'::int[]", "'{0}'::int[]", "NULL::int[]", "'{NULL}'::int[]")
 CONSTANTS: dict[str, dict[int, tuple[str, ...]]] = {
     "extract": {0: _FIELDS},
     "date_part": {0: tuple(f"'{each}'" for each in _FIELDS)},
@@ -110,6 +124,10 @@ CONSTANTS: dict[str, dict[int, tuple[str, ...]]] = {
     "to_timestamp": {1: ("'YYYY-MM-DD HH24:MI:SS'", "'YYYY-MM-DD'", "'YYYY-MM-DD HH12:MI:SS'")},
     "format": {0: ("'<%s> 100%% [%s]'", "'%I = %L'", "'%2$s|%1$-9s|%5s'", "'100%%'", "'%x'")},
     "jsonb_set": {1: _PATHS[1:6], 2: ("'{\"new\": 1}'::jsonb",), 3: ("true", "false")},
+    "jsonb_insert": {1: _PATHS[1:6], 2: ("'{\"new\": 1}'::jsonb",), 3: ("true", "false")},
+    "convert_from": {1: ("'UTF8'",)},
+    "convert_to": {1: ("'utf-8'",)},
+    "array_fill": {1: _FILLS},
     "lag": {1: ("1", "2", "0", "-1"), 2: ("NULL",)},
     "nth_value": {1: ("1", "2", "5")},
     "ntile": {0: ("1", "2", "3", "10")},
@@ -135,9 +153,14 @@ for _one, _same in {
     CONSTANTS[_one] = CONSTANTS[_same]
 for _one in (
     *("regexp_replace", "regexp_like", "regexp_match", "regexp_count", "regexp_split_to_array"),
-    *("substring", "regexp_split_to_table", "regexp_matches"),
+    *("substring", "regexp_split_to_table", "regexp_matches", "regexp_substr", "regexp_instr"),
 ):
     CONSTANTS.setdefault(_one, {})[1] = CONSTANTS["~"][1]
+for _one in (
+    *("@?", "@@", "jsonb_path_exists", "jsonb_path_match", "jsonb_path_query"),
+    *("jsonb_path_query_array", "jsonb_path_query_first"),
+):
+    CONSTANTS[_one] = {1: _JSON_PATHS, 2: ("'{\"x\": 2}'",), 3: ("true",)}
 _LIKE_FORMS = {
     **{"~~": "{0} LIKE {1}", "~~*": "{0} ILIKE {1}", "similar": "{0} SIMILAR TO {1}"},
     **{"!~~": "{0} NOT LIKE {1}", "!~~*": "{0} NOT ILIKE {1}"},
@@ -255,6 +278,8 @@ def _with_digits(wanted: tuple[PgType, ...]) -> Iterator[PgType]:
             yield each
 
 
+_WITH_SOME_PATHS = frozenset({"jsonb_path_exists", "jsonb_path_query", "jsonb_path_query_first"})
+"""They are made of the same values as others, for which all paths are tried."""
 _NUMBER_FORMATS = tuple(
     f"'{each}'"
     for each in (
@@ -270,6 +295,18 @@ def _arguments(entry: Function, types: tuple[PgType, ...]) -> list[tuple[str, ..
         fixed = {}
     if entry.name == "to_char" and types[0].oid in _NUMBERS:
         fixed = {1: _NUMBER_FORMATS}
+    if len(types) > 2 and 1 in fixed and fixed[1] is _JSON_PATHS:
+        fixed = {**fixed, 1: tuple(each for each in _JSON_PATHS if "$x" in each)}
+    elif entry.name in _WITH_SOME_PATHS:
+        fixed = {1: _JSON_PATHS[:20:4]}
+    if entry.name == "width_bucket" and types[0].oid == NUMERIC.oid:
+        fixed = {1: ("0", "10"), 2: ("100", "-5")}
+    elif entry.name == "width_bucket" and len(types) == 4:
+        fixed = {3: ("5", "0", "1000000")}
+    if entry.name == "width_bucket" and len(types) == 2:
+        fixed = {1: ("'{1,3,50}'",)} if types[0] == INT4 else {1: ("'{a,b}'",)}
+    if entry.name in ("substring", "substr") and types[0].oid == BYTEA.oid:
+        fixed = {}
     if entry.name in ("^", "power", "pow") and types[0].oid == NUMERIC.oid:
         fixed = {1: ("0", "1", "2", "3", "5", "-1", "0.5")}
     return [

@@ -95,7 +95,7 @@ def test_recursion_in_what_is_maintained_is_refused_by_name() -> None:
         bind_query(query, 1, RELATIONS, facts=session_facts(), maintained=True)
     assert caught.value.sqlstate == "0A000"
     assert caught.value.hint is not None
-    assert "MAX RECURSION LEVEL 100 " in sql_of(query)  # a cycle ends there
+    assert "NOT ARRAY_CONTAINS(x.p" in sql_of(query)  # a cycle ends there
     sql_of("WITH RECURSIVE r AS (SELECT id FROM t) SELECT * FROM r")  # only the word
 
 
@@ -139,15 +139,8 @@ def test_a_quotient_of_constants_with_too_many_digits_is_an_error() -> None:
 # --- jsonb that is equal and not the same ---------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT j, count(*) FROM t GROUP BY ROLLUP (j)",
-        "SELECT j FROM t EXCEPT ALL SELECT j FROM t",
-        "SELECT array_agg(DISTINCT j) FROM t",
-    ],
-)
-def test_grouping_by_jsonb_is_checked(query: str) -> None:
+def test_set_operations_that_count_rows_of_jsonb_are_checked() -> None:
+    query = "SELECT j FROM t EXCEPT ALL SELECT j FROM t"
     assert "zeros at its end is not supported" in sql_of(query)
 
 
@@ -155,6 +148,7 @@ def test_grouping_by_jsonb_is_checked(query: str) -> None:
     "query",
     [
         "SELECT j FROM t GROUP BY j",
+        "SELECT j, count(*) FROM t GROUP BY ROLLUP (j)",
         "SELECT j ->> 'a', count(*) FROM t GROUP BY 1, j",
         "SELECT sum((j ->> 'a')::int), j FROM t GROUP BY j HAVING j IS NOT NULL",
         "SELECT DISTINCT j FROM t",
@@ -168,6 +162,12 @@ def test_a_group_of_jsonb_shows_the_least_of_its_values(query: str) -> None:
     sql = sql_of(query)
     assert "MIN(" in sql
     assert "zeros at its end" not in sql
+
+
+def test_distinct_jsonb_is_sorted_to_find_what_is_equal() -> None:
+    sql = sql_of("SELECT jsonb_agg(DISTINCT j) FROM t")
+    assert "REVERSE(FILTER(REGEXP_EXTRACT_ALL(" in sql
+    assert "i = 0 OR NOT (" in sql
 
 
 def test_several_columns_are_those_of_one_row() -> None:

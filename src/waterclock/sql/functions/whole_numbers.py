@@ -1,0 +1,136 @@
+"""Functions of whole numbers, and the buckets that numbers fall into."""
+
+from __future__ import annotations
+
+from waterclock.model.pg_types import FLOAT8, INT4, INT8, NUMERIC, PgType, numeric
+from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.letting import let
+from waterclock.sql.dialect.texts import text_of
+from waterclock.sql.dialect.types import (
+    ANYCOMPATIBLE,
+    ANYCOMPATIBLEARRAY,
+    digits,
+    is_unconstrained,
+    name_of,
+)
+from waterclock.sql.functions.registry import Function, Refused, SqlRule, Use, scalar
+
+_NEGATIVE = raised("22003", "factorial of a negative number is undefined")
+_LARGE = raised("22003", "value overflows numeric format")
+_FACTORIAL = (
+    f"(CASE WHEN {{0}} < 0 THEN {_NEGATIVE} WHEN {{0}} > 33 THEN {_LARGE} WHEN {{0}} IS NOT NULL"
+    " THEN AGGREGATE(SEQUENCE(1L, GREATEST({0}, 1L)), CAST(1 AS DECIMAL(38,0)),"
+    " (a, i) -> CAST(a * i AS DECIMAL(38,0))) END)"
+)
+_STEPS = {INT4.oid: 46, INT8.oid: 92}
+"""Of Euclid's algorithm: two numbers of Fibonacci's that fit the type take the most."""
+_UNEQUAL = raised("2201G", "lower bound cannot equal upper bound")
+_NO_BUCKET = raised("2201G", "count must be greater than zero")
+_NAN = raised("2201G", "operand, lower bound, and upper bound cannot be NaN")
+_INFINITE = raised("2201G", "lower and upper bounds must be finite")
+_NULL_THRESHOLD = raised("22004", "thresholds array must not contain NULLs")
+_MOST_DIGITS = 18
+
+
+def _gcd(kind: PgType) -> str:
+    step = "IF(s.b = 0, s, NAMED_STRUCT('a', s.b, 'b', s.a % s.b))"
+    start = "NAMED_STRUCT('a', {0}, 'b', {1})"
+    return f"AGGREGATE(SEQUENCE(1, {_STEPS[kind.oid]}), {start}, (s, i) -> {step}, s -> ABS(s.a))"
+
+
+def _lcm(kind: PgType) -> SqlRule:
+    spark = "INT" if kind == INT4 else "BIGINT"
+
+    def written(use: Use) -> str:
+        left, right = (each.sql for each in use.arguments)
+        divisor = _gcd(kind).format("l.a", "l.b")
+        body = (
+            "(CASE WHEN l.a IS NULL OR l.b IS NULL THEN NULL WHEN l.a = 0 OR l.b = 0 THEN 0"
+            f" ELSE CAST(ABS((l.a DIV {divisor}) * l.b) AS {spark}) END)"
+        )
+        return let({"a": left, "b": right}, "l", body)
+
+    return written
+
+
+def _bucket(use: Use) -> str:
+    """Up or down from one bound to the other; 0 before the first, one more than all behind."""
+    names = dict(zip("xabn", (each.sql for each in use.arguments), strict=True))
+    is_float = name_of(use.arguments[0].type) == "float8"
+    up, down = "b.n * (b.x - b.a) {0} (b.b - b.a)", "b.n * (b.a - b.x) {0} (b.a - b.b)"
+    checks = f"WHEN b.n <= 0 THEN {_NO_BUCKET}"
+    if is_float:
+        up, down = (f"FLOOR({each.format('/')} + 1)" for each in (up, down))
+        infinity = "CAST('Infinity' AS DOUBLE)"
+        checks += (
+            f" WHEN ISNAN(b.x) OR ISNAN(b.a) OR ISNAN(b.b) THEN {_NAN}"
+            f" WHEN ABS(b.a) = {infinity} OR ABS(b.b) = {infinity} THEN {_INFINITE}"
+        )
+    else:
+        _require_room(use)
+        up, down = (f"{each.format('DIV')} + 1" for each in (up, down))
+    last = "CAST(b.n + 1 AS INT)"
+    body = (
+        "(CASE WHEN b.x IS NULL OR b.a IS NULL OR b.b IS NULL OR b.n IS NULL THEN NULL"
+        f" {checks} WHEN b.a = b.b THEN {_UNEQUAL}"
+        f" WHEN b.a < b.b THEN CASE WHEN b.x < b.a THEN 0 WHEN b.x >= b.b THEN {last}"
+        f" ELSE CAST({up} AS INT) END"
+        f" ELSE CASE WHEN b.x > b.a THEN 0 WHEN b.x <= b.b THEN {last}"
+        f" ELSE CAST({down} AS INT) END END)"
+    )
+    return let(names, "b", body)
+
+
+def _require_room(use: Use) -> None:
+    for each in use.arguments[:3]:
+        if is_unconstrained(each.type) or digits(each.type)[0] > _MOST_DIGITS:
+            raise Refused(
+                "width_bucket() of numbers of so many digits",
+                "Cast them to numeric(18,s) or double precision.",
+            )
+
+
+_AMONG = (
+    "(CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL"
+    f" WHEN EXISTS({{1}}, e -> e IS NULL) THEN {_NULL_THRESHOLD}"
+    " ELSE SIZE(FILTER({1}, e -> e <= {0})) END)"
+)
+
+
+def _scale(use: Use) -> str:
+    [value] = use.arguments
+    if is_unconstrained(value.type):
+        return f"CAST({value.sql}.s AS INT)"
+    return f"(CASE WHEN {value.sql} IS NOT NULL THEN {digits(value.type)[1]} END)"
+
+
+def _least_scale(use: Use) -> str:
+    [value] = use.arguments
+    text = text_of(value.sql, value.type, use.zone)
+    return f"LENGTH(REGEXP_EXTRACT({text}, '[.]([0-9]*[1-9])0*\\u0024', 1))"
+
+
+FUNCTIONS: tuple[Function, ...] = (
+    scalar("factorial", (INT8,), numeric(38, 0), _FACTORIAL, "The product of all up to it."),
+    *(
+        scalar("gcd", (kind, kind), kind, _gcd(kind), "The greatest common divisor.")
+        for kind in (INT4, INT8)
+    ),
+    *(
+        scalar("lcm", (kind, kind), kind, _lcm(kind), "The least common multiple.")
+        for kind in (INT4, INT8)
+    ),
+    *(
+        scalar(
+            *("width_bucket", (kind, kind, kind, INT4), INT4, _bucket),
+            "Which of so many equal parts between two bounds it is in.",
+        )
+        for kind in (FLOAT8, NUMERIC)
+    ),
+    scalar(
+        *("width_bucket", (ANYCOMPATIBLE, ANYCOMPATIBLEARRAY), INT4, _AMONG),
+        "How many of the bounds, which are sorted, are not greater.",
+    ),
+    scalar("scale", (NUMERIC,), INT4, _scale, "How many digits are behind the point."),
+    scalar("min_scale", (NUMERIC,), INT4, _least_scale, "How many of them are needed."),
+)
