@@ -30,7 +30,7 @@ from psycopg_pool import ConnectionPool
 from sqlalchemy.dialects.postgresql import JSONB
 
 from waterclock.testing.client_programs import (
-    find_dbt,
+    find_dbt_python,
     find_java_program,
     find_jdbc,
     find_psql,
@@ -459,16 +459,16 @@ def test_dbt(server: ServerProcess, tmp_path: Path) -> None:
     }
     profile = {"shop": {"target": "test", "outputs": {"test": output}}}
     (project / "profiles.yml").write_text(json.dumps(profile))
-    for command in (["seed"], ["run"], ["test"], ["docs", "generate"], ["run"]):
-        done = subprocess.run(
-            [find_dbt(), "--no-use-colors", *command, "--profiles-dir", "."],
-            cwd=project,
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+    done = subprocess.run(
+        [find_dbt_python(), HERE / "dbt_commands.py"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "done: seed, run, test, docs generate, run"
     with server.connect() as connection:
         connection.execute("INSERT INTO shop_dbt.customers VALUES (4, 'GB', '2025-01-01')")
         found = connection.execute("SELECT country, n FROM shop_dbt.by_country ORDER BY country")

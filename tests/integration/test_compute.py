@@ -16,6 +16,7 @@ from waterclock.compute.api import ERROR_ROWS, FRONTIERS_ONLY, Health, Result, V
 from waterclock.compute.controller import Compute
 from waterclock.compute.dataflow.job import Job
 from waterclock.compute.errors import FrontiersDiffer, NotMaintainable
+from waterclock.model.exact import Exact
 from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Column, Int, Schema, Text
@@ -325,6 +326,26 @@ def test_what_our_own_sql_raises_is_told_by_the_view(server: Server) -> None:
     assert server.compute.tick()
     messages = {message for _, message in contents(storage, seen, 2)}
     assert messages == {"2201F no root of -4", "22012 division by zero"}
+
+
+def test_what_a_function_of_exact_numbers_raises_is_told_by_the_view(server: Server) -> None:
+    storage = server.storage
+    read, write = storage.create(ORDERS, Description(ORDER))
+    changes = [((1, 0), 0, 1), ((2, 5), 0, 1), ((3, -4), 0, 1)]
+    [write] = storage.append(Write(write, updates(ORDER, changes), at(5)))
+    schema = Schema((Column("share", Text()),))
+    _, output = storage.create(TOTALS, Description(schema))
+    seen, errors = storage.create(ERRORS, Description(ERROR_ROWS))
+    number = f"{Exact.OF_DECIMAL}(CAST(amount AS DECIMAL(19,0)))"
+    ratio = f"{Exact.QUOTIENT}({Exact.OF_DECIMAL}(1.0BD), {number})"
+    sql = f"SELECT {Exact.TEXT}({Exact.READ}({Exact.HELD}({Exact.ROOT}({ratio})))) FROM u1"
+    view = View({ORDERS: ORDER}, (Result(sql, schema),))
+    [shares] = server.compute.maintain_view([read], view, [output], errors)
+    assert server.compute.tick()
+    messages = {message for _, message in contents(storage, seen, 2)}
+    wrong = "2201F cannot take square root of a negative number"
+    assert messages == {"22012 division by zero", wrong}
+    assert contents(storage, shares, 2) == Counter({("0.44721359549995793928",): 1})
 
 
 @pytest.mark.semantics(94, 95, 96)

@@ -109,6 +109,10 @@ VIEWS = {
         "SELECT stddev(CAST(v AS DOUBLE)), sort_array(collect_list(k)), count(*) + 1 FROM u1"
         " WHERE v > 6"
     ),
+    "sums and comparisons": (
+        "SELECT s, sum(v * 2 + k - 1), count(*) FROM u1 JOIN u2 USING (k)"
+        " WHERE (v + 1 > 2 OR s = 'b' OR v IS NULL) AND NOT (t <= s AND v >= k) GROUP BY s"
+    ),
     "explode": "SELECT k, e FROM u1 LATERAL VIEW explode(sequence(1, v)) t AS e WHERE v > 0",
     "explode, outer, twice": (
         "SELECT k, e, p, f FROM u1 LATERAL VIEW OUTER explode(split(s, 'x')) t AS e"
@@ -281,6 +285,7 @@ WIDE = (
     "window functions",
     "global aggregates without a kernel",
     "explode, outer, twice",
+    "sums and comparisons",
     "top rows",
     "constant rows",
 )
@@ -396,6 +401,50 @@ def test_rows_that_can_not_be_computed_are_data_and_heal(
     assert accumulated([first], 1) == Counter({(1, 2): 1})
     assert accumulated([first], 5) == Counter({(1, 2): 1, (3, 0): 1, (4, 10): 1})
     assert accumulated([second], 5) == Counter({(12,): 1, (9,): 1})
+
+
+@pytest.mark.semantics(45)
+@pytest.mark.parametrize(
+    ("computed", "bad", "two", "five"),
+    [("10 DIV b.v", 0, 5, 2), ("b.v * 2 - 1", 2**62, 3, 9), ("b.v + 1", 2**63 - 1, 3, 6)],
+)
+def test_an_error_of_work_that_was_spread_heals_in_one_task(
+    computed: str,
+    bad: int,
+    two: int,
+    five: int,
+    spark: SparkSession,
+    builder: Builder,
+    translation: Translation,
+    tmp_path: Path,
+) -> None:
+    """An error tells of the columns that are read, whoever finds it and whatever else there is.
+
+    What Python computes itself where rows are many, Catalyst computes if it does not fit.
+    """
+    program = Program()
+    sql = f"SELECT a.s, count(*), sum({computed}) FROM u1 a JOIN u1 b ON a.k = b.k GROUP BY a.s"
+    program.add(planned(spark, translation, sql))
+    rows = [((1, bad, "a", None), 1), ((1, 2, "b", None), 1), ((2, 5, "a", None), 1)]
+    kept, outputs, errors = None, [], []
+    steps = ((0, rows), (10**9, [(rows[0][0], -1)]), (0, rows[:1]))
+    for upper, (wide_rows, changes) in enumerate(steps):
+        dataflow = Dataflow(
+            spark, builder, program, tmp_path, upper=upper, kept=kept, wide_rows=wide_rows
+        )
+        delta = _table(U1, [(row, upper, diff) for row, diff in changes])
+        ticked = dataflow.compute(upper + 1, {U1: delta})
+        dataflow.commit(upper + 1, ticked)
+        kept = dataflow.kept_after()
+        outputs += ticked.outputs
+        errors.append(Counter({e["key"]: e[DIFF] for e in ticked.errors.to_pylist()}))
+    first, healed, again = errors
+    assert first.total() == 2  # its own row and the one beside it meet the bad one
+    assert healed == Counter({key: -count for key, count in first.items()})
+    assert again == first
+    assert accumulated(outputs, 0) == Counter({("a", 2, two + five): 1, ("b", 1, two): 1})
+    assert accumulated(outputs, 1) == Counter({("a", 1, five): 1, ("b", 1, two): 1})
+    assert accumulated(outputs, 2) == accumulated(outputs, 0)
 
 
 @pytest.mark.parametrize(

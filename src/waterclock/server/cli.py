@@ -77,7 +77,7 @@ def _restore(arguments: argparse.Namespace) -> int:
 def _demo(arguments: argparse.Namespace) -> int:
     from waterclock.server import demo
 
-    demo.run(sys.stdout, seconds=arguments.seconds)
+    demo.run(sys.stdout, os.environ, seconds=arguments.seconds)
     return 0
 
 

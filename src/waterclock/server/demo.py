@@ -2,14 +2,15 @@
 
 An auction house makes auctions and bids by itself; a materialized view over a join of them says for
 each item how many bids there were and how high they went. What a SUBSCRIBE to the view receives is
-printed: for each time, what left the view and what came. Nothing stays behind.
+printed: for each time, what left the view and what came. Nothing stays behind. Of the settings of a
+server those of Spark count, if they are in the environment.
 """
 
 from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -17,7 +18,7 @@ from typing import Any, TextIO
 import psycopg
 
 from waterclock.server.banner import psql_line
-from waterclock.server.configuration import Configuration
+from waterclock.server.configuration import Configuration, load
 from waterclock.server.loop import LoopThread
 from waterclock.server.process import Server
 
@@ -47,16 +48,29 @@ Paste the four statements above into the shell to have the same there, and then:
 """
 
 
-def run(out: TextIO, *, seconds: float = 8.0) -> None:
+def run(out: TextIO, environ: Mapping[str, str], *, seconds: float = 8.0) -> None:
     """Show it. Raises whatever keeps a server from starting."""
     with tempfile.TemporaryDirectory(prefix="waterclock-demo-") as folder:
+        configuration = configured(Path(folder), environ)
         _say(out, "Starting a server, with Spark inside; this takes some seconds.")
-        configuration = Configuration(data=Path(folder) / "data", pg_port=0, http_port=0, tick=200)
         with running(configuration) as server:
             dsn = f"host=127.0.0.1 port={server.pg_port} user=waterclock dbname=waterclock"
             _say(out, f"It is there; while this runs:  {psql_line(configuration, server.pg_port)}")
             _show(dsn, seconds, out)
         _say(out, _GO_ON)
+
+
+def configured(folder: Path, environ: Mapping[str, str]) -> Configuration:
+    """That of a server of its own in the folder, on the Spark that the environment asks for."""
+    given = load({}, environ)
+    return Configuration(
+        data=folder / "data",
+        pg_port=0,
+        http_port=0,
+        tick=200,
+        spark_master=given.spark_master,
+        spark=given.spark,
+    )
 
 
 def _show(dsn: str, seconds: float, out: TextIO) -> None:

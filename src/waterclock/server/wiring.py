@@ -11,7 +11,6 @@ Opening is recovery, closing is a courtesy: everything that was acknowledged is 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -20,7 +19,7 @@ from waterclock.adapter.coordinator import Coordinator, Pace
 from waterclock.adapter.front import SqlFront
 from waterclock.adapter.secrets import SecretBox
 from waterclock.compute.engine import Spark
-from waterclock.compute.rehearsal import rehearse
+from waterclock.compute.rehearsal import Rehearsal
 from waterclock.model.pg_types import PgType
 from waterclock.pgwire.values.text_in import decode_text
 from waterclock.pgwire.values.zones import zone_named
@@ -53,14 +52,18 @@ class Database:
             ticked=ticked,
         )
         self.front = SqlFront(self.core, read_text)
+        self._rehearsals: list[Rehearsal] = []
 
     def rehearse(self) -> None:
         """Begin to get the engine ready for its first view, and return at once."""
-        work = (self.spark, self.core.evaluator, self.data.path / "queries")
-        threading.Thread(target=rehearse, args=work, name="rehearsal", daemon=True).start()
+        rehearsal = Rehearsal(self.spark, self.core.evaluator, self.data.path / "queries")
+        self._rehearsals.append(rehearsal)
+        rehearsal.start()
 
     def close(self) -> None:
-        """Stop ticking, then close the data. The Spark session stays as it is."""
+        """Stop ticking, then close the data. The Spark session stays as it is, with no job."""
+        for rehearsal in self._rehearsals:
+            rehearsal.stop()
         self.core.close()
         self.front.answerer.close()
         self.data.close()

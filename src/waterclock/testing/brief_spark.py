@@ -2,8 +2,9 @@
 
 It means the same as any other session here. Its JVM takes Spark's classes as set-up has kept them,
 as that of a server does, and compiles quickly rather than well: most of what a test run asks of it
-runs a few times only, and the time of a thorough compiler would be lost. Nothing that is measured
-should run in it.
+runs a few times only, and the time of a thorough compiler would be lost. It collects garbage in one
+thread, which takes the least of a processor that others wait for. Nothing that is measured should
+run in it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from waterclock.compute.spark import open_session
 from waterclock.server.classes import class_options
 from waterclock.server.java import find_java
 
-BRIEFLY = "-XX:TieredStopAtLevel=1"
+BRIEFLY = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def brief_session(

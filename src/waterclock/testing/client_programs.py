@@ -41,9 +41,9 @@ def find_jdbc() -> Path:
     raise ServiceMissing("the JDBC driver of PostgreSQL is not installed", hint=_REMEDY)
 
 
-def find_dbt() -> Path:
-    """The dbt that lives in an environment of its own, with the adapter for Materialize."""
-    program = _SHARED / "dbt" / "bin" / "dbt"
-    if not program.is_file():
+def find_dbt_python() -> Path:
+    """The Python of the environment where dbt lives, with the adapter for Materialize."""
+    folder = _SHARED / "dbt" / "bin"
+    if not (folder / "dbt").is_file():
         raise ServiceMissing("dbt is not installed", hint=_REMEDY)
-    return program
+    return folder / "python"

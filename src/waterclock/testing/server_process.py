@@ -58,6 +58,12 @@ class ServerProcess:
         """All that it has written so far."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
+    @property
+    def complaints(self) -> list[str]:
+        """Lines of its output that tell of something gone wrong inside."""
+        marks = (" ERROR ", " CRITICAL ", "Traceback (most recent call last)", "Exception in ")
+        return [line for line in self.output.splitlines() if any(mark in line for mark in marks)]
+
     def spawn(self) -> subprocess.Popen[bytes]:
         """Start the process and return at once."""
         command = [sys.executable, "-m", "waterclock.server.cli", "serve"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import TextIO
@@ -16,7 +17,7 @@ from waterclock.server import cli
 def demo_that(monkeypatch: pytest.MonkeyPatch, error: WaterclockError | None) -> None:
     """Put a demo in place that writes one line, then raises `error` if there is one."""
 
-    def run(out: TextIO, *, seconds: float) -> None:
+    def run(out: TextIO, _environ: Mapping[str, str], *, seconds: float) -> None:
         out.write(f"shown for {seconds} s\n")
         if error is not None:
             raise error

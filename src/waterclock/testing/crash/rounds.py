@@ -16,6 +16,7 @@ and commits, not that the disk keeps what was synced.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -54,6 +55,8 @@ def run(directory: Path, rounds: int, seed: int, sabotage: str | None = None) ->
     """
     random = Random(seed)
     directory.mkdir(parents=True, exist_ok=True)
+    gc.collect()
+    gc.freeze()  # no child need look for garbage in what was imported
     for number in range(1, rounds + 1):
         early = random.random() < 0.2
         delay_s = random.uniform(0, EARLY_S) if early else random.uniform(EARLY_S, LATE_S)
@@ -91,6 +94,7 @@ def _check_in_child(directory: Path, number: int, seed: int) -> None:
 def _fork(directory: Path, work: Callable[[], object]) -> int:
     """Do the work in a child, which says only what went wrong."""
     assert threading.active_count() == 1, "only a process without threads can be forked"
+    (directory / "stderr").write_text("")  # it may be killed before it does anything itself
     child = os.fork()
     if child:
         return child
