@@ -62,6 +62,10 @@ _HELD = {
     pg_types.MZ_TIMESTAMP.oid: "UBIGINT",
 } | dict.fromkeys(REG_TYPES, "UINTEGER")
 
+_ACLITEM = 1033
+_AS_WRITTEN = frozenset([_ACLITEM, *_HELD, JSON, JSONB])
+"""Types besides those of strings: what is held as something else is read by that."""
+
 _ALIASES = {
     **{"bigint": INT8, "smallint": INT2, "integer": INT4, "int": INT4, "boolean": BOOL},
     **{"real": FLOAT4, "double precision": FLOAT8, "float": FLOAT8, "decimal": NUMERIC},
@@ -132,6 +136,12 @@ class Types:
             return held
         element = self.element_of(oid)
         return f"{self.held_as(element)}[]" if element is not None else "VARCHAR"
+
+    def is_read_as_written(self, oid: int) -> bool:
+        """Whether a text is a value of the type just as it is; of no other type held as text can
+        that be said, such as one of money.
+        """
+        return oid in _AS_WRITTEN or self.category(oid) in ("C", "S", "X", "Z")
 
     def is_text(self, oid: int) -> bool:
         return self.held_as(oid) == "VARCHAR" and oid != UNKNOWN

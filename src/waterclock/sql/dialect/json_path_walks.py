@@ -71,14 +71,21 @@ class Walks:
             case path.Variable(name):
                 if self._variables is None:
                     return "'null'"
-                if name not in self._variables:
-                    missing = raised("42704", f'could not find jsonpath variable "{name}"')
+                if (missing := self._missing(start)) is not None:
                     return f"CAST({missing} AS STRING)"
                 return quoted(_token(self._variables[name]))
             case path.Constant(value):
                 return quoted(_token(value))
             case _:
                 assert_never(start)
+
+    def _missing(self, start: object) -> str | None:
+        """The error of a path that begins at a variable that has no value."""
+        if not isinstance(start, path.Variable) or self._variables is None:
+            return None
+        if start.name in self._variables:
+            return None
+        return raised("42704", f'could not find jsonpath variable "{start.name}"')
 
     def _step(self, found: str, step: path.Step) -> str:
         x = self._name()
@@ -146,6 +153,9 @@ class Walks:
         return f"EXISTS({self._unwrapped(self._walk(walk, current))}, {x} -> {each})"
 
     def _compared(self, sign: str, left: path.Walk, right: path.Walk, current: str) -> str:
+        for side in (left, right):  # both are looked at, even if one leads to nothing
+            if (missing := self._missing(side.start)) is not None:
+                return f"CAST({missing} AS BOOLEAN)"
         x, y = self._name(), self._name()
         one = self._unwrapped(self._walk(left, current))
         if isinstance(right.start, path.Constant) and not right.steps:

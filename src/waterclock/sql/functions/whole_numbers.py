@@ -25,6 +25,8 @@ _FACTORIAL = (
 _STEPS = {INT4.oid: 46, INT8.oid: 92}
 """Of Euclid's algorithm: two numbers of Fibonacci's that fit the type take the most."""
 _UNEQUAL = raised("2201G", "lower bound cannot equal upper bound")
+_TOO_FAR = raised("0A000", "width_bucket() of bounds that are so far apart is not supported")
+"""PostgreSQL's own arithmetic overflows there, and it gives some number."""
 _NO_BUCKET = raised("2201G", "count must be greater than zero")
 _NAN = raised("2201G", "operand, lower bound, and upper bound cannot be NaN")
 _INFINITE = raised("2201G", "lower and upper bounds must be finite")
@@ -60,8 +62,12 @@ def _bucket(use: Use) -> str:
     up, down = "b.n * (b.x - b.a) {0} (b.b - b.a)", "b.n * (b.a - b.x) {0} (b.a - b.b)"
     checks = f"WHEN b.n <= 0 THEN {_NO_BUCKET}"
     if is_float:
-        up, down = (f"FLOOR({each.format('/')} + 1)" for each in (up, down))
         infinity = "CAST('Infinity' AS DOUBLE)"
+        quotients = (each.format("/") for each in (up, down))
+        up, down = (
+            f"CASE WHEN ABS({each}) < {infinity} THEN FLOOR({each} + 1) ELSE {_TOO_FAR} END"
+            for each in quotients
+        )
         checks += (
             f" WHEN ISNAN(b.x) OR ISNAN(b.a) OR ISNAN(b.b) THEN {_NAN}"
             f" WHEN ABS(b.a) = {infinity} OR ABS(b.b) = {infinity} THEN {_INFINITE}"

@@ -34,6 +34,8 @@ from waterclock.catalog.system.errors import (
         ("NaN", t.NUMERIC, None),
         ('{"b": 1}', t.JSONB, None),
         ("anything", t.TEXT, "anything"),
+        ('{"b": 1}', t.JSON, '{"b": 1}'),
+        ("anything", t.JSON, None),
     ],
 )
 def test_constants(text: str, oid: int, read: str | None) -> None:

@@ -262,6 +262,10 @@ def test_a_failure_is_logged_with_the_client(
         ("select xmlparse(document '')", UndefinedFunction),
         ("select c from pg_class c", FeatureNotSupported),
         ("select 1 from pg_class tablesample system (1)", FeatureNotSupported),
+        ("select '10:00+02'::timetz", FeatureNotSupported),
+        ("select money '12.34'", FeatureNotSupported),
+        ("select relname::inet from pg_class", FeatureNotSupported),
+        ("select '{1'::json", FeatureNotSupported),
     ],
 )
 def test_the_words_of_duckdb_are_not_shown(

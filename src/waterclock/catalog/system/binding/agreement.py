@@ -11,6 +11,8 @@ from __future__ import annotations
 import datetime
 import re
 
+import msgspec
+
 from waterclock.catalog.system import types as t
 
 _DELICATE = frozenset(
@@ -57,11 +59,19 @@ def plain(text: str, oid: int) -> str | None:
     """A constant as DuckDB reads it; None if it is not known to read it as PostgreSQL does."""
     form = _FORMS.get(oid)
     if form is None:
-        return text
+        return text if oid != t.JSON or _is_json(text) else None
     word = text.strip()
     if form.fullmatch(word) is None:
         return None
     return _in_utc(word) if oid == t.TIMESTAMPTZ else word
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
 def _in_utc(text: str) -> str | None:

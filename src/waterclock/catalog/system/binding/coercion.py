@@ -114,7 +114,7 @@ class Coercion:
             return self._array(text, oid, element, node)
         if oid == CHAR:
             return quoted(text[:1])
-        read = plain(text, oid)
+        read = plain(text, oid) if self._types.is_read_as_written(oid) else None
         if read is None:
             what = f"such a constant of type {self._types.shown(oid)} over the system catalogs"
             raise self._statement.fail(FeatureNotSupported, f"{what} is not supported", node)
@@ -211,7 +211,8 @@ class Coercion:
 
     def _check(self, source: int, target: int, node: exp.Expr | None) -> None:
         """Raise for a conversion of which it is not known that DuckDB does it right."""
-        if may_convert(source, target, is_text=self._types.is_text(target)):
+        is_known = self._types.is_read_as_written(target) or self._types.element_of(target)
+        if is_known and may_convert(source, target, is_text=self._types.is_text(target)):
             return
         shown = f"{self._types.shown(source)} to {self._types.shown(target)}"
         message = f"a cast from {shown} over the system catalogs is not supported"
