@@ -21,8 +21,7 @@ is taken apart again, so that each view pays for itself only.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -49,9 +48,6 @@ from waterclock.storage.api import Write, WriteCapability
 from waterclock.storage.controller import Storage
 
 _LOG = logging.getLogger(__name__)
-
-Evaluating = Callable[[int], AbstractContextManager[object]]
-"""Given how many rows have changed, what a job over them is to be run in."""
 
 
 @dataclass(slots=True)
@@ -103,15 +99,12 @@ class Group:
         dataflow: Dataflow,
         views: Sequence[View],
         rebuilt_to: int | None = None,
-        evaluating: Evaluating | None = None,
     ) -> None:
         """The dataflow's program has the plans of the views, in this order.
 
         What is remembered of their state goes into the notes. If that was lost, the outputs, up to
-        `rebuilt_to`, are ahead of the dataflow, which has not begun. Jobs for so many rows are run
-        while `evaluating` them.
+        `rebuilt_to`, are ahead of the dataflow, which has not begun.
         """
-        self._evaluating = evaluating or nullcontext
         self._storage = storage
         self._notes = notes
         self.dataflow = dataflow
@@ -232,7 +225,7 @@ class Group:
         deltas = self._deltas(upper)
         if deltas or self.dataflow.due_before(upper) or not self.dataflow.has_begun:
             self.is_quiet = False
-            ticked = self._computed(upper, deltas)
+            ticked = self.dataflow.compute(upper, deltas, self._contents())
             self._is_noted = False
         else:
             self.is_quiet = True
@@ -242,7 +235,7 @@ class Group:
 
     def _rebuild(self, upper: int) -> bool:
         """Bring the state to where the outputs are, and find out what they lack."""
-        ticked = self._computed(upper, self._deltas(upper))
+        ticked = self.dataflow.compute(upper, self._deltas(upper), self._contents())
         for output, changes in self._told(ticked):
             stored = stored_at(self._storage, output.writer.id, upper - 1, output.columns)
             lacks = None if stored is None else lacking(stored, _as(changes, output.columns), upper)
@@ -261,13 +254,6 @@ class Group:
         self._rebuilt_to = None
         self._count(upper, ticked)
         return True
-
-    def _computed(self, upper: int, deltas: Mapping[GlobalId, pa.Table]) -> Ticked:
-        contents = self._contents()
-        rows = sum(table.num_rows for table in deltas.values())
-        rows += sum(listing.rows for listing in contents.values())
-        with self._evaluating(rows):
-            return self.dataflow.compute(upper, deltas, contents)
 
     def _deltas(self, upper: int) -> dict[GlobalId, pa.Table]:
         """The changes of the inputs before `upper` that were not used yet."""

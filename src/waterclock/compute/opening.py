@@ -17,7 +17,6 @@ import logging
 import shutil
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,7 +26,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from waterclock.compute import installed
 from waterclock.compute.api import ERROR_ROWS, Result
 from waterclock.compute.arrangement.arrangement import Arrangement
-from waterclock.compute.catalyst.evaluation import evaluating
 from waterclock.compute.catalyst.trees import Builder, Logical
 from waterclock.compute.dataflow.dataflow import Dataflow
 from waterclock.compute.dataflow.kept import Kept
@@ -81,7 +79,6 @@ class Opening:
         self._folder = folder
         self._builder = Builder(spark.sparkContext._jvm)
         self._relations = Relations(spark)
-        self._evaluating = partial(evaluating, spark.sparkContext)
         self._planned: dict[tuple[Hashable, ...], tuple[Node, ...]] = {}
         """What was planned last and not opened, by all that it depends on."""
 
@@ -122,7 +119,7 @@ class Opening:
             for plan in view.plans:
                 program.add(plan, str(view.name))
         dataflow = self._dataflow(program, upper, opened=opened)
-        return Group(self._storage, self._notes, dataflow, views, evaluating=self._evaluating)
+        return Group(self._storage, self._notes, dataflow, views)
 
     def opened(self, name: GlobalId, note: Installed) -> Opened:
         """The view where it was, or at its beginning, or with its state to be computed again."""
@@ -154,7 +151,7 @@ class Opening:
         inputs = self._inputs(note, dataflow.upper, contents=not dataflow.has_begun)
         view = View(name, plans, inputs, outputs, errors)
         rebuilt_to = None if rebuilt is None else written
-        group = Group(self._storage, self._notes, dataflow, [view], rebuilt_to, self._evaluating)
+        group = Group(self._storage, self._notes, dataflow, [view], rebuilt_to)
         return Opened(group, view, _indexes(view, results, dataflow), rebuilt)
 
     def is_over(self, note: Installed) -> bool:

@@ -20,9 +20,9 @@ _MODE = "spark.sql.codegen.factoryMode"
 
 
 @contextmanager
-def evaluating(context: SparkContext, rows: int) -> Iterator[None]:
+def evaluating(context: SparkContext, rows: int, *, few_rows: int = FEW_ROWS) -> Iterator[None]:
     """Jobs that this thread begins meanwhile evaluate as is best for so many rows."""
-    if rows > FEW_ROWS:
+    if rows > few_rows:
         yield
         return
     context.setLocalProperty(_MODE, "NO_CODEGEN")

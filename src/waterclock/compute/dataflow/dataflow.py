@@ -27,6 +27,7 @@ from pyspark.sql import SparkSession
 from waterclock.compute.arrangement.arrangement import Arrangement
 from waterclock.compute.arrangement.cover import Cover, Extent, partitions
 from waterclock.compute.arrangement.writing import write_run
+from waterclock.compute.catalyst.evaluation import FEW_ROWS, evaluating
 from waterclock.compute.catalyst.trees import Builder
 from waterclock.compute.dataflow.job import Job, Ticked
 from waterclock.compute.dataflow.kept import Kept, fingerprint, kept
@@ -57,6 +58,7 @@ class Dataflow:
         upper: int = 0,
         kept: Mapping[str, Kept] | None = None,
         opened: Mapping[str, Arrangement] | None = None,
+        few_rows: int = FEW_ROWS,
         wide_rows: int = WIDE_ROWS,
         blob: Blob | None = None,
     ) -> None:
@@ -68,6 +70,7 @@ class Dataflow:
         contents, if there will be any.
         """
         self._inbox = folder / f"inbox-{uuid.uuid4().hex}"
+        self._evaluating = partial(evaluating, spark.sparkContext, few_rows=few_rows)
         self._wide_rows = wide_rows
         self._tasks = max(2, spark.sparkContext.defaultParallelism)
         self._job = Job(spark, builder, program, folder / "state", self._inbox, blob)
@@ -178,7 +181,8 @@ class Dataflow:
             try:
                 rows = sum(each.num_rows for each in deltas.values())
                 rows += sum(each.rows for each in listed.values())
-                ticked = self._fitting_job(rows).run(tick, deltas, listed)
+                with self._evaluating(rows):
+                    ticked = self._fitting_job(rows).run(tick, deltas, listed)
                 return replace(ticked, runs=self._without_gaps(upper, ticked))
             except BaseException:
                 for arrangement in self.arrangements.values():

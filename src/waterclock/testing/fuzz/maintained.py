@@ -11,11 +11,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from waterclock.compute.catalyst.evaluation import FEW_ROWS, evaluating
+from waterclock.compute.catalyst.evaluation import FEW_ROWS
 from waterclock.compute.catalyst.trees import Builder, Logical
 from waterclock.compute.catalyst.types import arrow_schema
 from waterclock.compute.dataflow.dataflow import Dataflow
-from waterclock.compute.dataflow.job import Ticked
 from waterclock.compute.dataflow.kept import Kept
 from waterclock.compute.dataflow.program import Program
 from waterclock.compute.errors import NotMaintainable
@@ -92,9 +91,9 @@ class Maintainer:
                 deltas = self._deltas(case, lower, upper)
                 if step in case.steps.crashes:
                     kept = dataflow.kept_after() if step else None
-                    self._computed(dataflow, upper, deltas)
+                    dataflow.compute(upper, deltas)
                     dataflow = self._opened(case, folder, lower, kept)
-                ticked = self._computed(dataflow, upper, deltas)
+                ticked = dataflow.compute(upper, deltas)
                 dataflow.commit(upper, ticked)
                 dataflow.merge()
                 for number, changes in enumerate(told):
@@ -110,15 +109,6 @@ class Maintainer:
             shutil.rmtree(folder, ignore_errors=True)
         return told
 
-    def _computed(
-        self, dataflow: Dataflow, upper: int, deltas: Mapping[GlobalId, pa.Table]
-    ) -> Ticked:
-        """A step as a server does it; in some runs as it would do it for many rows."""
-        rows = sum(table.num_rows for table in deltas.values())
-        many = self._runs % _COMPILED == 0
-        with evaluating(self._spark.sparkContext, FEW_ROWS + 1 if many else rows):
-            return dataflow.compute(upper, deltas)
-
     def _opened(
         self, case: Case, folder: Path, upper: int, kept: Mapping[str, Kept] | None
     ) -> Dataflow:
@@ -128,7 +118,10 @@ class Maintainer:
         for asked in case.queries:
             known = None if kept is not None else self._planned_before.get(asked.sql)
             program.add(known or self._planned(translation, asked.sql))
-        return Dataflow(self._spark, self._builder, program, folder, upper=upper, kept=kept)
+        few = FEW_ROWS if self._runs % _COMPILED else 0
+        return Dataflow(
+            self._spark, self._builder, program, folder, upper=upper, kept=kept, few_rows=few
+        )
 
     def _translation(self, case: Case) -> Translation:
         relations = Relations(self._spark)

@@ -10,7 +10,6 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from waterclock.compute.catalyst.evaluation import evaluating
 from waterclock.compute.catalyst.trees import Builder, Logical
 from waterclock.compute.dataflow.dataflow import WIDE_ROWS, Dataflow
 from waterclock.compute.dataflow.program import Program
@@ -36,7 +35,6 @@ class Views:
         wide_rows: int = WIDE_ROWS,
     ) -> None:
         """Raises `NotMaintainable` with the reason if one of them can not be."""
-        self._context = spark.sparkContext
         builder = Builder(spark.sparkContext._jvm)
         relations = Relations(spark)
         for name, table in TABLES.items():
@@ -67,10 +65,8 @@ class Views:
         """The changes of each query up to `upper`, given those of the tables."""
         given = {TABLES[name].id: table for name, table in deltas.items()}
         told: dict[int, pa.Table] = {}
-        rows = sum(table.num_rows for table in given.values())
         for group, dataflow in zip(self._groups, self._dataflows, strict=True):
-            with evaluating(self._context, rows):
-                ticked = dataflow.compute(upper, given)
+            ticked = dataflow.compute(upper, given)
             assert ticked.errors.num_rows == 0, ticked.errors.to_pylist()
             told.update(zip(group, ticked.outputs, strict=True))
             dataflow.commit(upper, ticked)
