@@ -151,11 +151,16 @@ def _without(value: str, tokens: str) -> str:
         f"(CASE WHEN r.n IS NULL THEN NULL WHEN {js.is_scalar('r.v')} THEN {_SCALAR}"
         f" WHEN {js.is_object('r.v')} THEN {of_object} WHEN r.v IS NOT NULL THEN {of_array} END)"
     )
+    return _of_pieces(value, tokens, body)
+
+
+def _of_pieces(value: str, what: str, body: str) -> str:
+    """The body, in which `r.v` is the document, `r.p` its pieces, and `r.n` what is looked for."""
 
     def made(v: str, n: str) -> str:
         return let({"v": v, "p": js.pieces(v), "n": n}, "r", body)
 
-    return js.held({"v": value, "n": tokens}, "y", made)
+    return js.held({"v": value, "n": what}, "y", made)
 
 
 def _less_name(use: Use) -> str:
@@ -179,11 +184,7 @@ def _less_place(use: Use) -> str:
         f"(CASE WHEN r.n IS NULL THEN NULL WHEN {js.is_object('r.v')} THEN {of_object}"
         f" WHEN {js.is_scalar('r.v')} THEN {_SCALAR} WHEN r.v IS NOT NULL THEN {kept} END)"
     )
-
-    def made(v: str, n: str) -> str:
-        return let({"v": v, "p": js.pieces(v), "n": n}, "r", body)
-
-    return js.held({"v": value, "n": place}, "y", made)
+    return _of_pieces(value, place, body)
 
 
 def path_of(argument: Argument) -> tuple[str, ...]:
