@@ -10,11 +10,9 @@ add less than a tenth to the time of a tick.
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -36,7 +34,7 @@ from waterclock.persist.rows import update_schema
 from waterclock.persist.store import Store
 from waterclock.server.java import find_java
 from waterclock.storage.api import Description, Write
-from waterclock.storage.background import COLLECT_AFTER, SWITCH_INTERVAL_S
+from waterclock.storage.background import favour_callers
 from waterclock.storage.controller import Storage
 
 QUIET = GlobalId.user(3)
@@ -139,9 +137,7 @@ def main() -> None:
     parser.add_argument("--ticks", type=int, default=60)
     parser.add_argument("--settle-s", type=float, default=240)
     arguments = parser.parse_args()
-    # As a server does when it starts: the thread that steps idle views must not hold up others.
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    gc.set_threshold(COLLECT_AFTER)
+    favour_callers()  # as a server does
     os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
     spark = open_session("local[*]", {"spark.driver.memory": "4g"})
     report = Report(f"Idle views: {arguments.views} of them beside one that is busy")

@@ -16,7 +16,6 @@ import gc
 import itertools
 import shutil
 import sqlite3
-import sys
 import tempfile
 import threading
 import time
@@ -39,7 +38,7 @@ from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.persist.parts import GROUP_ROWS, PARQUET_WRITE, PART_ROWS
 from waterclock.persist.rows import update_schema, updates
 from waterclock.storage.api import Description, Progress, Updates, Write, WriteCapability
-from waterclock.storage.background import COLLECT_AFTER, SWITCH_INTERVAL_S
+from waterclock.storage.background import favour_callers
 from waterclock.storage.controller import Storage
 
 SMALL = Schema((Column("id", Int(64)), Column("name", Text())))
@@ -275,8 +274,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0)
     arguments = parser.parse_args()
     # As a server does when it has started.
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    gc.set_threshold(COLLECT_AFTER)
+    favour_callers()
     gc.collect()
     gc.freeze()
     folder = Path(tempfile.mkdtemp(prefix="waterclock-bench-", dir="/var/tmp"))

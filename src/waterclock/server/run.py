@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
 
 import uvloop
@@ -11,14 +10,12 @@ import uvloop
 from waterclock.server.configuration import Configuration
 from waterclock.server.logs import begin_logging
 from waterclock.server.process import serve
-from waterclock.storage.background import COLLECT_AFTER, SWITCH_INTERVAL_S
+from waterclock.storage.background import favour_callers
 
 
 def run(configuration: Configuration) -> None:
     """Serve until a signal comes. Raises what keeps the server from starting."""
     begin_logging(configuration.log_level, sys.stderr)
-    # A thread that merges must not keep the one that commits waiting for long.
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    gc.set_threshold(COLLECT_AFTER)
+    favour_callers()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve(configuration, sys.stdout))

@@ -9,7 +9,9 @@ its trace, and ends the thread too.
 
 from __future__ import annotations
 
+import gc
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -17,20 +19,26 @@ from collections.abc import Callable
 from waterclock.errors import WaterclockError
 from waterclock.persist.errors import Fenced, Unavailable
 
-SWITCH_INTERVAL_S = 0.0005
-"""How long one thread may keep Python to itself while another waits: for a server to set at its
-start (`sys.setswitchinterval`). With the usual 5 ms, a caller that returns from a sync of 0.2 ms
-may have to wait for the background 25 times as long as for the disk.
+_SWITCH_INTERVAL_S = 0.0005
+"""How long one thread may keep Python to itself while another waits. With the usual 5 ms, a caller
+that returns from a sync of 0.2 ms may have to wait for the background 25 times as long as for the
+disk.
 """
-COLLECT_AFTER = 10_000
-"""How many objects are made and not freed before the garbage collector looks at them: for a server
-to set at its start (`gc.set_threshold`). With the usual 700 it goes again and again through what is
-on its way from many callers to one commit, none of which is garbage.
+_COLLECT_AFTER = 10_000
+"""How many objects are made and not freed before the garbage collector looks at them. With the
+usual 700 it goes again and again through what is on its way from many callers to one commit, none
+of which is garbage.
 """
 _REST_S = 0.25
 _REST_AFTER_FAILURE_S = 1.0
 _REST_PER_WORK = 2.0
 _log = logging.getLogger(__name__)
+
+
+def favour_callers() -> None:
+    """Set Python so that work in the background delays no caller: for a process to do first."""
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    gc.set_threshold(_COLLECT_AFTER)
 
 
 class Background:
