@@ -20,7 +20,7 @@ _MODE = "spark.sql.codegen.factoryMode"
 
 
 @contextmanager
-def evaluating(context: SparkContext, rows: int, *, few_rows: int) -> Iterator[None]:
+def evaluating(context: SparkContext, rows: int, *, few_rows: int = FEW_ROWS) -> Iterator[None]:
     """Jobs that this thread begins meanwhile evaluate as is best for so many rows."""
     if rows > few_rows:
         yield
