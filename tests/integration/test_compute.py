@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -124,6 +125,20 @@ def installed(server: Server) -> Installed:
     [read] = server.compute.maintain_view(inputs, VIEW, [output], errors)
     storage.drop_capability(created)
     return orders, people, read
+
+
+def install_largest(server: Server) -> ReadCapability:
+    """A second view, over the orders alone."""
+    storage = server.storage
+    amounts = Schema((Column("amount", Int(64)),))
+    reads = [storage.acquire_capabilities(ORDERS, write=False)[0]]
+    start = reads[0].frontier
+    _, output = storage.create(GlobalId.user(7), Description(amounts), start=start)
+    _, wrong = storage.create(GlobalId.user(8), Description(ERROR_ROWS), start=start)
+    result = Result("SELECT max(10 DIV (amount - 3)) FROM u1", amounts)
+    view = View({ORDERS: ORDER}, (result,))
+    [read] = server.compute.maintain_view(reads, view, [output], wrong)
+    return read
 
 
 @pytest.mark.semantics(41, 44, 70, 71)
@@ -406,6 +421,41 @@ def test_an_idle_step_runs_no_job(
     assert contents(server.storage, read, 39) == Counter({("ada", 15, 2): 1, ("bob", 7, 1): 1})
 
 
+def test_groups_with_nothing_to_compute_move_on_in_one_write(
+    server: Server, installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("waterclock.compute.schedule.REGROUP_S", math.inf)
+    orders, people, totals = installed
+    storage = server.storage
+    server.compute.tick()
+    most = install_largest(server)
+    server.compute.tick()
+    assert len(server.compute.groups) == 2
+    written: list[int] = []
+    append = Storage.append
+    for upper in (20, 30):  # the first time, each finds out for itself that it has nothing to do
+        orders, people = storage.append(
+            Write(orders, None, at(upper)), Write(people, None, at(upper))
+        )
+        with monkeypatch.context() as watched:
+            watched.setattr(
+                Storage, "append", lambda s, *w: (written.append(len(w)), append(s, *w))[1]
+            )
+            assert server.compute.tick()
+        for view in (TOTALS, most.id):
+            writer = storage.acquire_capabilities(view, read=False)[1]
+            assert writer.frontier == at(upper)
+            storage.drop_capability(writer)
+    assert written == [2, 2, 4]
+    storage.append(
+        Write(orders, updates(ORDER, [((1, 4), 31, 1)]), at(32)), Write(people, None, at(32))
+    )
+    assert server.compute.tick()
+    assert contents(storage, most, 30) == Counter({(5,): 1})
+    assert contents(storage, most, 31) == Counter({(10,): 1})
+    assert contents(storage, totals, 31) == Counter({("ada", 19, 3): 1, ("bob", 7, 1): 1})
+
+
 def test_a_view_that_fails_is_stalled_and_recovers(
     server: Server, installed: Installed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -431,14 +481,8 @@ def test_views_over_the_same_inputs_come_to_share_a_job_and_part_again(
     orders, people, totals = installed
     storage, compute = server.storage, server.compute
     compute.tick()
-    amounts = Schema((Column("amount", Int(64)),))
-    reads = [storage.acquire_capabilities(ORDERS, write=False)[0]]
-    largest, errors = GlobalId.user(7), GlobalId.user(8)
-    start = reads[0].frontier
-    _, output = storage.create(largest, Description(amounts), start=start)
-    _, wrong = storage.create(errors, Description(ERROR_ROWS), start=start)
-    result = Result("SELECT max(10 DIV (amount - 3)) FROM u1", amounts)
-    [most] = compute.maintain_view(reads, View({ORDERS: ORDER}, (result,)), [output], wrong)
+    most = install_largest(server)
+    largest, errors = most.id, GlobalId.user(8)
     compute.tick()
     jobs: list[int] = []
     run = Job.run

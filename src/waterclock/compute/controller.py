@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -33,7 +34,7 @@ from waterclock.compute.index import Index
 from waterclock.compute.inputs import FINISHED
 from waterclock.compute.installed import Installed
 from waterclock.compute.lineage import Lineage
-from waterclock.compute.maintained import Group, View
+from waterclock.compute.maintained import Group, View, move_on
 from waterclock.compute.opening import Opening
 from waterclock.compute.plan.nodes import Node
 from waterclock.compute.schedule import Running, Schedule
@@ -68,7 +69,11 @@ class Compute:
         self._notes = notes
         self._opening = Opening(storage, notes, spark, folder)
         self._schedule = Schedule(
-            self._opening.grouped, self._retire, self._reopened, release_s=release_s
+            self._opening.grouped,
+            partial(move_on, storage),
+            self._retire,
+            self._reopened,
+            release_s=release_s,
         )
         self._lock = threading.Lock()
         self._lineage = Lineage()

@@ -82,6 +82,7 @@ class Input:
                 case Progress(upper):
                     bound = upper.only()
                     self._upper = FINISHED if bound is None else bound
+                    break  # what came since then comes next time
                 case None:
                     break
         return self._upper

@@ -6,7 +6,7 @@ dataflow's state counts and the inputs forget what was used. If anything fails b
 nothing has happened, and the same step is done again.
 
 A step in which no input did anything, and nothing is due by the time alone, costs no Spark job: the
-outputs' uppers just move on.
+outputs' uppers just move on. Groups that all have such a step can do it in one write (`move_on`).
 
 State that was lost is computed again before the first step, from the inputs as they were where the
 outputs are; they are held until then. The outputs stay as they are. Only if they would be others
@@ -20,8 +20,9 @@ is taken apart again, so that each view pays for itself only.
 
 from __future__ import annotations
 
+import itertools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -74,6 +75,11 @@ class View:
         """Up to where all inputs are complete, by what was received."""
         return min((each.upper for each in self.inputs), default=FINISHED)
 
+    @property
+    def written(self) -> tuple[Output, ...]:
+        """All that it writes."""
+        return (*self.outputs, self.errors)
+
     def close(self) -> None:
         """Stop receiving. What is installed stays installed."""
         for each in self.inputs:
@@ -84,7 +90,7 @@ class View:
         for each in self.inputs:
             if not each.capability.frontier.is_empty:
                 each.capability = storage.drop_capability(each.capability)
-        for output in (*self.outputs, self.errors):
+        for output in self.written:
             if not output.writer.frontier.is_empty:
                 output.writer = storage.drop_capability(output.writer)
 
@@ -124,6 +130,11 @@ class Group:
     def upper(self) -> int:
         """Up to where the outputs are."""
         return self.dataflow.upper if self._rebuilt_to is None else self._rebuilt_to
+
+    @property
+    def _complete_to(self) -> int:
+        """Up to where all inputs are complete, by what was received."""
+        return min(view.upper for view in self.views)
 
     @property
     def _timeline(self) -> Timeline[int]:
@@ -184,16 +195,35 @@ class Group:
 
     def has_changes(self) -> bool:
         """Whether there is something to compute in the next step, which then takes its time."""
-        upper = min(view.upper for view in self.views)
+        upper = self._complete_to
         if upper == FINISHED or any(each.is_waiting for v in self.views for each in v.inputs):
             return True
         return self.dataflow.due_before(upper)
+
+    def has_only_to_move(self) -> bool:
+        """Whether the next step changes nothing but the uppers of the outputs, if anything."""
+        begun = self.dataflow.has_begun and self._rebuilt_to is None
+        parting = self.is_finished or self.must_part()
+        return begun and not parting and not self.is_owing and not self.has_changes()
+
+    def moves(self) -> list[Write]:
+        """What moves the outputs to where all inputs are complete, if they are not there."""
+        upper = self._complete_to
+        if upper <= self.dataflow.upper:
+            return []
+        frontier = self._timeline.frontier(upper)
+        return [Write(each.writer, None, frontier) for view in self.views for each in view.written]
+
+    def moved(self, writers: Iterator[WriteCapability]) -> None:
+        """The moves are written: go on from there."""
+        self._take_writers(writers)
+        self._count(self._complete_to, self.dataflow.unchanged())
 
     def advance(self) -> bool:
         """Go as far as all inputs are complete; False if the views are there already."""
         if self.is_finished:
             return False
-        upper = min(view.upper for view in self.views)
+        upper = self._complete_to
         if self._rebuilt_to is not None and self._rebuilt_to < FINISHED:
             return upper >= self._rebuilt_to and self._rebuild(self._rebuilt_to)
         if upper <= self.dataflow.upper:
@@ -300,10 +330,9 @@ class Group:
         if self._is_closed:
             self._note_at_end(frontier)
             return
-        told = self._told(ticked)
         writes = [
             Write(output.writer, self._with_owed(output, changes), frontier)
-            for output, changes in told
+            for output, changes in self._told(ticked)
         ]
         if self._is_noted:
             moved = self._storage.append(*writes)
@@ -312,8 +341,13 @@ class Group:
             moved = riders.append(self._storage, writes, noting)
         self._is_noted = True
         self._owed.clear()
-        for (output, _), writer in zip(told, moved, strict=True):
-            output.writer = writer
+        self._take_writers(iter(moved))
+
+    def _take_writers(self, moved: Iterator[WriteCapability]) -> None:
+        """The capabilities of all outputs and of the errors, as a write has left them."""
+        for view in self.views:
+            for output in view.written:
+                output.writer = next(moved)
 
     @property
     def _is_closed(self) -> bool:
@@ -358,6 +392,19 @@ class Group:
                 moving, self._storage.downgrade_capabilities(moves), strict=True
             ):
                 each.capability = moved
+
+
+def move_on(storage: Storage, groups: Sequence[Group]) -> list[bool]:
+    """Let groups go on that have only to move, in one write; tells which of them were behind.
+
+    If it fails, nobody has moved.
+    """
+    moves = [group.moves() for group in groups]
+    writers = iter(storage.append(*itertools.chain.from_iterable(moves)) if any(moves) else ())
+    for group, own in zip(groups, moves, strict=True):
+        if own:
+            group.moved(writers)
+    return [bool(own) for own in moves]
 
 
 def _encoded(kept: Mapping[str, Kept]) -> dict[str, bytes]:

@@ -77,13 +77,18 @@ class Schedule:
     def __init__(
         self,
         grouping: Grouping,
+        move_on: Callable[[Sequence[Group]], list[bool]],
         retire: Callable[[View], None],
         reopen: Callable[[View], Group],
         *,
         release_s: float,
     ) -> None:
-        """`retire` is told of a view that will never change again; `reopen` opens one anew."""
+        """`move_on` lets groups advance that have only to move, and tells which of them did.
+
+        `retire` is told of a view that will never change again; `reopen` opens one anew.
+        """
         self._grouping = grouping
+        self._move_on = move_on
         self._retire = retire
         self._reopen = reopen
         self._release_s = release_s
@@ -188,47 +193,64 @@ class Schedule:
 
     # Steps
 
-    def _take_step(self, running: Running, step: Future[bool], *, received: bool = False) -> None:
+    def _take_step(self, running: Running, step: Future[bool]) -> None:
         """Let the group advance, and tell what came of it."""
         try:
-            step.set_result(self._advance(running, received=received))
+            step.set_result(self._advance(running))
         except BaseException as error:
             step.set_exception(error)
 
     def _take_quiet_steps(self, quiet: Sequence[tuple[Running, Future[bool]]]) -> None:
-        """Let groups advance that had nothing to compute last time, one after the other.
+        """Let groups advance that had nothing to compute last time, all together.
 
-        That takes a moment each. In threads of their own they would only take turns with one
-        another, and keep the one waiting that has something to do. Those that have something to do
-        now get a thread nevertheless.
+        That takes a moment. In threads of their own they would only take turns with one another,
+        and keep the one waiting that has something to do. Those that have something to do now get a
+        thread nevertheless, and so do all if something is wrong, to see to it themselves.
         """
+        still = []
         for running, step in quiet:
-            if self._has_changes(running):
-                self._threads.submit(self._take_step, running, step)
+            if self._is_still(running):
+                still.append((running, step))
             else:
-                self._take_step(running, step, received=True)
+                self._threads.submit(self._take_step, running, step)
+        try:
+            moved = self._move_on([running.group for running, _ in still])
+            for (running, step), got_on in zip(still, moved, strict=True):
+                if got_on:
+                    self._release(running)
+                running.problem = None
+                step.set_result(got_on)
+        except Exception:
+            for running, step in still:
+                if not step.done():
+                    self._threads.submit(self._take_step, running, step)
 
-    def _has_changes(self, running: Running) -> bool:
+    def _is_still(self, running: Running) -> bool:
         try:
             running.group.receive()
-            return running.group.has_changes()
+            return running.group.has_only_to_move()
         except Exception:  # the step will meet it too, and see to it
-            return True
+            return False
 
-    def _advance(self, running: Running, *, received: bool) -> bool:
+    def _release(self, running: Running) -> None:
+        """Let the inputs be compacted, if that is due."""
+        now = time.monotonic()
+        if now - running.released >= self._release_s:
+            running.released = now
+            running.group.release_inputs()
+
+    def _advance(self, running: Running) -> bool:
         group = running.group
         began = time.monotonic()
         try:
-            if not received:
-                group.receive()
+            group.receive()
             if group.must_part():
                 self._part(running)
                 return True
             got_on = group.advance()
             now = time.monotonic()
-            if got_on and now - running.released >= self._release_s:
-                running.released = now
-                group.release_inputs()
+            if got_on:
+                self._release(running)
             if group.is_finished and got_on:
                 [view] = group.views
                 self._retire(view)

@@ -117,12 +117,13 @@ class Subscription:
     def _run(self) -> Generator[Message | None]:
         """All messages, with None in between wherever there is none yet."""
         while True:
-            if not self._store.read(self._is_ready):
+            with self._store.pinned(self._view) as view:
+                if view is not None:
+                    for batch in self._read(view):
+                        yield Updates(batch)
+            if view is None:
                 yield None
                 continue
-            with self._store.pinned(self._view) as view:
-                for batch in self._read(view):
-                    yield Updates(batch)
             timeline = self._capability.frontier.timeline.id
             yield Progress(frontier_of(timeline, view.upper))
             if view.upper is None:
@@ -136,14 +137,15 @@ class Subscription:
             yield from snapshot(*read, self._through, self._selection)
         yield from changes(*read, self._through + 1, view.upper, self._selection)
 
-    def _is_ready(self, state: State) -> bool:
-        upper = self._shard(state).upper
-        complete_through = self._through if self._owes_contents else self._through + 1
-        return upper is None or upper > complete_through
-
-    def _view(self, state: State) -> tuple[_View, list[str]]:
+    def _view(self, state: State) -> tuple[_View | None, list[str]]:
+        """None if there is nothing to tell yet."""
         shard = self._shard(state)
-        batches = tuple(shard.batches.values())
+        complete_through = self._through if self._owes_contents else self._through + 1
+        if shard.upper is not None and shard.upper <= complete_through:
+            return None, []
+        found = shard.batches.values()
+        wanted = 0 if self._owes_contents else self._through + 1
+        batches = tuple(batch for batch in found if batch.max_time >= wanted)
         return _View(shard.columns, batches, shard.upper), keys_of(batches)
 
     def _shard(self, state: State) -> Shard:

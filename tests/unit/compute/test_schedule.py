@@ -43,6 +43,8 @@ class Told:
         self.upper = upper
         self.is_quiet = quiet
         self.is_changed = False
+        self.is_refused = False
+        """Whether its outputs can not be written."""
         self.is_finished = self.is_owing = False
         self.since = 0
         self.dataflow = State()
@@ -60,8 +62,8 @@ class Told:
     def must_part(self) -> bool:
         return False
 
-    def has_changes(self) -> bool:
-        return self.is_changed
+    def has_only_to_move(self) -> bool:
+        return not self.is_changed
 
     def advance(self) -> bool:
         if self.waits_for is not None:
@@ -78,6 +80,14 @@ def grouping(views: Sequence[View], upper: int, opened: Mapping[str, Arrangement
     return cast(Group, Told(cast(Any, views), upper))
 
 
+def move_on(groups: Sequence[Group]) -> list[bool]:
+    """Each goes on, if all of them can: it is one write."""
+    told = [cast(Told, group) for group in groups]
+    if any(group.is_refused for group in told):
+        raise RuntimeError("no longer allowed to write")
+    return [group.advance() for group in told]
+
+
 @pytest.fixture
 def schedule(monkeypatch: pytest.MonkeyPatch) -> Iterator[Schedule]:
     monkeypatch.setattr("waterclock.compute.schedule.REGROUP_S", 0.0)
@@ -85,7 +95,7 @@ def schedule(monkeypatch: pytest.MonkeyPatch) -> Iterator[Schedule]:
     def never(_view: View) -> Group:
         raise AssertionError("no view is opened anew here")
 
-    made = Schedule(grouping, lambda _view: None, never, release_s=60)
+    made = Schedule(grouping, move_on, lambda _view: None, never, release_s=60)
     yield made
     made.close()
 
@@ -163,3 +173,21 @@ def test_a_quiet_group_that_can_not_be_asked_fails_as_any_other(schedule: Schedu
     assert schedule.tick(None)
     assert other.threads
     assert schedule.of(group.views[0].name).problem == "no longer allowed to read"
+
+
+def test_quiet_groups_that_can_not_move_together_are_tried_one_by_one(schedule: Schedule) -> None:
+    groups = [
+        add(schedule, Told([NamedView(number, GlobalId.user(number))], quiet=True))
+        for number in range(1, 4)
+    ]
+    refused, *others = groups
+
+    def refuse() -> bool:
+        raise RuntimeError("no longer allowed to write")
+
+    refused.is_refused = True
+    refused.advance = refuse  # type: ignore[method-assign]
+    refused.dataflow.check_state = lambda: None  # type: ignore[attr-defined]
+    assert schedule.tick(None)
+    assert all(len(group.threads) == 1 for group in others)
+    assert schedule.of(refused.views[0].name).problem == "no longer allowed to write"
