@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from waterclock.compute.catalyst.evaluation import FEW_ROWS, evaluating
-from waterclock.compute.catalyst.trees import Builder, Expression, Logical, items
+from waterclock.compute.catalyst.trees import Builder, Expression, Logical, items, with_ids
 
 pytestmark = pytest.mark.slow
 
@@ -108,11 +108,77 @@ def test_what_is_made_knows_what_it_is(spark: SparkSession) -> None:
     for expression in made:
         fresh = Expression(expression.java)
         assert _own(expression) == _own(fresh)
-        assert [str(c) for c in expression.children] == [str(c) for c in fresh.children]
-    names = [str(name) for name in made[6].children[::2]]
+        assert [c.written for c in expression.children] == [c.written for c in fresh.children]
+    names = [name.java.toString() for name in made[6].children[::2]]
     assert names == ["a", "7:b", "\U0001f600"]
     sequence = builder.seq(columns)
     assert [each.name() for each in items(sequence)] == [f"c{n}" for n in range(20)]
+
+
+COLUMNS = "(VALUES (1, 'x', array(1)), (2, '#5', NULL)) v(a, t, l)"
+DIFFERENT = [
+    "a + 1",
+    "try_add(a, 1)",
+    "a + 1L",
+    "CAST(t AS int)",
+    "try_cast(t AS int)",
+    f"greatest({'a, ' * 30}1)",
+    f"greatest({'a, ' * 30}2)",
+    f"a IN ({', '.join(map(str, range(40)))})",
+    f"a IN ({', '.join(map(str, range(41)))})",
+    "t = '#5'",
+    "t = '#6'",
+    "t = '#5' COLLATE UTF8_LCASE",
+    "X'05'",
+    "X'06'",
+    "array('a, b')",
+    "array('a', 'b')",
+    "map('k', a)",
+    "map('l', a)",
+    "array(named_struct('p', 1))",
+    "array(named_struct('q', 1))",
+    "transform(l, e -> e + a)",
+    "transform(l, e -> a + e)",
+    "transform(l, e -> try_add(e, a))",
+    "lag(a) OVER (ORDER BY t)",
+    "lag(a) IGNORE NULLS OVER (ORDER BY t)",
+    "sum(a) OVER (ORDER BY t)",
+    "sum(a) OVER (ORDER BY t DESC)",
+    "sum(a) OVER (ORDER BY t ROWS 1 PRECEDING)",
+    "from_json(t, 'x int')",
+    "from_json(t, 'x int', map('mode', 'FAILFAST'))",
+    "to_json(named_struct('x', a))",
+    "to_json(named_struct('x', a), map('ignoreNullFields', 'false'))",
+    "INTERVAL '1' DAY",
+    "INTERVAL '24:00' HOUR TO MINUTE",
+    "CAST('NaN' AS double)",
+    "CAST(a AS double)",
+    "CAST(a AS float)",
+    "mz_now()",
+]
+
+
+def test_what_computes_something_else_is_written_otherwise(spark: SparkSession) -> None:
+    def written(value: str) -> str:
+        plan = spark.sql(f"SELECT {value} AS c FROM {COLUMNS}")._jdf.queryExecution()
+        ids: dict[int, int] = {}
+        nodes = Logical(plan.optimizedPlan()).walk()
+        told = [each.written for node in nodes for each in node.expressions]
+        return with_ids("\n".join(told), lambda id_: ids.setdefault(id_, len(ids)))
+
+    texts = {value: written(value) for value in DIFFERENT}
+    alike = {text: [v for v in DIFFERENT if texts[v] == text] for text in texts.values()}
+    assert [values for values in alike.values() if len(values) > 1] == []
+    assert {value: written(value) for value in DIFFERENT} == texts, "ids are all that is new"
+    assert not [text for text in texts.values() if "@" in text], "no place in memory is told"
+
+
+def test_rows_that_are_constant_are_written_too(spark: SparkSession) -> None:
+    plans = [
+        spark.sql(text)._jdf.queryExecution().optimizedPlan()
+        for text in ("VALUES (1, 'x')", "VALUES (1, 'y')", "SELECT * FROM range(7)")
+    ]
+    assert len({with_ids(Logical(plan).written, lambda _: "") for plan in plans}) == 3
 
 
 def test_few_rows_are_not_compiled(spark: SparkSession) -> None:

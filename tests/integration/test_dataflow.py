@@ -76,6 +76,10 @@ VIEWS = {
         "SELECT s, count(*), count(v), sum(v), avg(v), min(d), max(v), min(v),"
         " count(DISTINCT k), sum(DISTINCT v) FROM u1 GROUP BY s"
     ),
+    "aggregates of what looks alike": (
+        f"SELECT s, sum(greatest({'v, ' * 26}1L)), sum(greatest({'v, ' * 26}5L)),"
+        f" min(greatest({'v, ' * 26}2L)), min(greatest({'v, ' * 26}3L)) FROM u1 GROUP BY s"
+    ),
     "decimals": "SELECT t, sum(w), avg(w), max(w) FROM u2 GROUP BY t",
     "global aggregate": "SELECT count(*), sum(v), min(s) FROM u1 WHERE v > 2",
     "filter and having": (

@@ -30,11 +30,8 @@ class Text(Expression):
 
     kind = "GreaterThan"
 
-    def __init__(self, shown: str) -> None:
-        self._shown = shown
-
-    def __str__(self) -> str:
-        return self._shown
+    def __init__(self, written: str) -> None:
+        self.__dict__["written"] = written
 
 
 def column(id_: int, name: str = "v", type_: str = '"long"') -> Attribute:
@@ -45,7 +42,7 @@ def plan(first: int, *, limit: int = 5, swapped: bool = False, null_safe: bool =
     """A join, a filter and an aggregate whose attributes have ids from `first` on."""
     k, v, w = (column(first + place, name) for place, name in enumerate("kvw"))
     left = Get(GlobalId.user(1), (k, v))
-    above = Filter(Text(f"({'k' if swapped else 'v'}#{first if swapped else v.id}L > {limit})"))
+    above = Filter(Text(f"({'k' if swapped else 'v'}#{first if swapped else v.id} > {limit})"))
     filtered = Linear(left, (above,), left.output)
     joined = Join(filtered, Get(GlobalId.user(2), (w,)), (Equal(0, 0, null_safe),))
     total = column(first + 9, "total")
@@ -69,6 +66,11 @@ def test_everything_else_matters() -> None:
         fingerprint([], SPARK),
     ]
     assert len(set(others)) == len(others)
+
+
+def test_a_name_that_looks_like_an_id_is_none() -> None:
+    [one, other] = [Get(GlobalId.user(1), (column(1, name),)) for name in ("c#5", "c#6")]
+    assert fingerprint([one], SPARK) != fingerprint([other], SPARK)
 
 
 def test_a_version_of_the_operators_matters(monkeypatch: pytest.MonkeyPatch) -> None:

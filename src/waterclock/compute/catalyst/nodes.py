@@ -8,13 +8,20 @@ which is fine when a view is created and too slow for anything that happens on e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
-from waterclock.compute.catalyst.reading import ExpressionTold, PlanTold, Reading
+from waterclock.compute.catalyst.reading import ExpressionTold, PlanTold, Reading, glance
 
 T = TypeVar("T", bound="Tree")
+_ID = re.compile(r"#(\d+)")
+
+
+def with_ids(text: str, shown: Callable[[int], object]) -> str:
+    """What trees have written, with something else for the ids."""
+    return _ID.sub(lambda found: f"#{shown(int(found[1]))}", text)
 
 
 def items(scala_seq: Any) -> list[Any]:
@@ -67,9 +74,12 @@ class Tree:
         """The simple name of its class, such as `Project` or `Add`."""
         return self._told.kind
 
-    def __str__(self) -> str:
-        text: str = self.java.toString()
-        return text.strip()
+    @cached_property
+    def written(self) -> str:
+        """A text that only trees have that compute the same. It tells ids as `#12`."""
+        java = self.java
+        text: str = glance(java._gateway_client).written(java)
+        return text
 
 
 class Expression(Tree):

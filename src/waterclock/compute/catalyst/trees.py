@@ -12,10 +12,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from waterclock.compute.catalyst.nodes import Expression, Logical, Tree, items
+from waterclock.compute.catalyst.nodes import Expression, Logical, Tree, items, with_ids
 from waterclock.compute.catalyst.reading import glance
 
-__all__ = ["Builder", "Expression", "Logical", "Tree", "items"]
+__all__ = ["Builder", "Expression", "Logical", "Tree", "items", "with_ids"]
 
 _AT_ONCE = 8
 """So many elements of a sequence are handed over in one call."""

@@ -15,7 +15,6 @@ operators. State with another fingerprint is never read: it is made anew from th
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -24,13 +23,11 @@ import msgspec
 
 from waterclock.compute.arrangement.cover import Extent
 from waterclock.compute.arrangement.run import FORMAT
-from waterclock.compute.catalyst.trees import Tree
-from waterclock.compute.plan.nodes import Attribute, Node, inputs_of
+from waterclock.compute.catalyst.trees import Tree, with_ids
+from waterclock.compute.plan.nodes import Attribute, Generate, Node, inputs_of
 
 OPERATORS = 3
 """To be raised with every change of what an operator keeps, or of which rows belong in it."""
-
-_ID = re.compile(r"#(\d+)L?")
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -51,12 +48,8 @@ def fingerprint(plans: Iterable[Node], engine: str) -> str:
     lines = [f"operators {OPERATORS}, runs {FORMAT}, {engine}"]
     for plan in plans:
         lines += _described(plan)
-    numbers: dict[str, int] = {}
-
-    def numbered(found: re.Match[str]) -> str:
-        return f"#{numbers.setdefault(found[1], len(numbers))}"
-
-    text = _ID.sub(numbered, "\n".join(lines))
+    numbers: dict[int, int] = {}
+    text = with_ids("\n".join(lines), lambda id_: numbers.setdefault(id_, len(numbers)))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -84,15 +77,23 @@ def _described(plan: Node) -> Iterator[str]:
 def _shown(value: object) -> str:
     match value:
         case Tree():
-            return f"{value.kind} {value}"
+            return value.written
+        case Generate(generate):
+            made = f"{generate.part('generator').written} outer={bool(generate.java.outer())}"
+            return f"{made} {_shown(tuple(generate.parts('generatorOutput')))}"
         case Enum():
             return str(value.value)
         case tuple():
             return f"({', '.join(_shown(each) for each in value)})"
         case Attribute(id_, name, type_, nullable):
-            return f"{name}#{id_}:{type_}:{nullable}"
+            return f"{_plain(name)}#{id_}:{_plain(type_)}:{nullable}"
         case _ if is_dataclass(value) and not isinstance(value, type):
             own = (f"{each.name}={_shown(getattr(value, each.name))}" for each in fields(value))
             return f"{type(value).__name__}({' '.join(own)})"
         case _:
-            return str(value)
+            return _plain(str(value))
+
+
+def _plain(text: str) -> str:
+    """A text in which nothing looks like an id."""
+    return text.replace("#", "\\u0023")

@@ -6,6 +6,7 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
@@ -24,6 +25,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataType$;
 import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.ObjectType;
 import org.apache.spark.sql.types.StringType$;
 import org.apache.spark.unsafe.types.UTF8String;
 
@@ -117,6 +119,72 @@ public final class Glance {
             parts.add(each.next());
         }
         return new CreateNamedStruct(PythonUtils.toSeq(parts));
+    }
+
+    /**
+     * A tree as a text, which only trees have that compute the same, unlike the one that Catalyst
+     * shows: that leaves out what is long, and how errors are treated. The ids of attributes are
+     * written as # with a number, and nothing else is.
+     */
+    public String written(Object tree) {
+        StringBuilder out = new StringBuilder();
+        write(tree, out);
+        return out.toString();
+    }
+
+    private static void write(Object part, StringBuilder out) {
+        if (part instanceof ExprId) out.append('#').append(((ExprId) part).id());
+        else if (part instanceof Literal) writeLiteral((Literal) part, out);
+        else if (part instanceof DataType) writeText(((DataType) part).json(), out);
+        else if (part instanceof scala.collection.Iterable) {
+            scala.collection.Iterator each = ((scala.collection.Iterable) part).iterator();
+            out.append('[');
+            while (each.hasNext()) {
+                write(each.next(), out);
+                out.append(',');
+            }
+            out.append(']');
+        } else if (part instanceof scala.Product) writeProduct((scala.Product) part, out);
+        else if (part == null) out.append("null");
+        else writeOther(part, out);
+    }
+
+    private static void writeProduct(scala.Product product, StringBuilder out) {
+        writeText(product.getClass().getName(), out);
+        out.append('(');
+        for (int i = 0; i < product.productArity(); i++) {
+            write(product.productElement(i), out);
+            out.append(',');
+        }
+        if (product instanceof NamedExpression && ((Expression) product).resolved()) {
+            write(((NamedExpression) product).exprId(), out);  // not among the elements
+        }
+        out.append(')');
+    }
+
+    private static void writeLiteral(Literal literal, StringBuilder out) {
+        writeText(literal.dataType().json(), out);
+        if (literal.dataType() instanceof ObjectType) write(literal.value(), out);
+        else writeText(literal.sql(), out);
+    }
+
+    /** Something that is neither a tree nor made of parts that can be seen. */
+    private static void writeOther(Object part, StringBuilder out) {
+        String name = part.getClass().getName();
+        boolean shows;
+        try {
+            shows = part.getClass().getMethod("toString", new Class[0]).getDeclaringClass() != Object.class;
+        } catch (NoSuchMethodException never) {
+            throw new IllegalStateException(never);
+        }
+        // A place to put a value of a row, in a variable of a lambda function, is no part of what
+        // it computes; and a function can only be told by where it was written.
+        if (shows && !(part instanceof AtomicReference)) writeText(part.toString(), out);
+        else writeText(name.replaceFirst("\\$\\$Lambda.*", ""), out);
+    }
+
+    private static void writeText(String text, StringBuilder out) {
+        out.append(text.length()).append(':').append(text.replace("#", "\\u0023"));
     }
 
     private static Expression castTo(Expression value, DataType target) {

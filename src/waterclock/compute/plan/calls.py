@@ -97,8 +97,7 @@ def is_same(one: Expression, other: Expression) -> bool:
 
 def text_of(expression: Expression) -> str:
     """The same text for expressions that mean the same."""
-    text: str = expression.java.canonicalized().toString()
-    return text
+    return Expression(expression.java.canonicalized()).written
 
 
 def _call(linears: Linears, expression: Expression, number: int) -> Call:

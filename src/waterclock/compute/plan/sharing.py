@@ -16,11 +16,10 @@ it: where not even the kinds of operators and of columns repeat, nothing does.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 
-from waterclock.compute.catalyst.trees import Expression
+from waterclock.compute.catalyst.trees import Expression, with_ids
 from waterclock.compute.plan.linear import Linears, attributes_of
 from waterclock.compute.plan.nodes import (
     Arrange,
@@ -45,8 +44,6 @@ from waterclock.compute.plan.nodes import (
     Union,
     inputs_of,
 )
-
-_ID = re.compile(r"#(\d+)L?")
 
 
 class Sharing:
@@ -160,12 +157,8 @@ class Sharing:
 
 def _written(visible: Attributes, expression: Expression) -> str:
     """The text of an expression with positions for ids."""
-    places = {str(attribute.id): str(place) for place, attribute in enumerate(visible)}
-
-    def placed(found: re.Match[str]) -> str:
-        return f"#{places.setdefault(found[1], f'other {len(places)}')}"
-
-    return _ID.sub(placed, str(expression))
+    places = {attribute.id: str(place) for place, attribute in enumerate(visible)}
+    return with_ids(expression.written, lambda id_: places.setdefault(id_, f"other {len(places)}"))
 
 
 def _over(node: Node, inputs: Sequence[Node]) -> Node:
