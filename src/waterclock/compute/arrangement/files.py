@@ -63,7 +63,7 @@ class Settling:
         """Give a file its name at once, and make it durable before long."""
         with unavailable("write", folder):
             os.replace(written, folder / cover.name)
-        self._going += [_syncs().submit(_sync, path) for path in (folder / cover.name, folder)]
+        self._going.append(_syncs().submit(_sync, folder / cover.name, folder))
 
     def try_link(self, folder: Path, other: Path, cover: Cover) -> bool:
         """Let a run that was published be in another folder too; False if that is not possible.
@@ -137,9 +137,10 @@ def unavailable(action: str, folder: Path) -> Iterator[None]:
         raise Unavailable(f'could not {action} "{folder.name}": {reason}') from error
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _sync(*paths: Path) -> None:
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -79,10 +79,11 @@ class Layout:
 
         The hash is taken as given; if there is none, it is that of the key columns as they are.
         """
-        given = set(updates.column_names) | {HASH}
+        names = updates.column_names
+        given = {*names, HASH}
         assert given == set(self.schema.names), f"updates have the columns {sorted(given)}"
-        columns = [updates[name] for name in self.schema.names if name in updates.column_names]
-        if HASH not in updates.column_names:
+        columns = [updates[name] for name in self.schema.names if name in names]
+        if HASH not in names:
             columns.insert(0, pa.chunked_array([self.hashes(updates)]))
         for have, want in zip(columns, self.schema, strict=True):
             assert have.type == want.type, f"{want.name} is of type {have.type}, not {want.type}"

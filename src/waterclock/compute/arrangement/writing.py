@@ -89,6 +89,8 @@ class RunWriter:
         self._starts: list[int] = [0]
         self._firsts: list[int] = []
         self._lasts: list[int] = []
+        self._nothing: pa.RecordBatch | None = None
+        """No rows of what was written."""
         self._is_finished = False
         self._path = temporary(folder, cover)
         with unavailable("write", folder):
@@ -125,6 +127,7 @@ class RunWriter:
         assert not self._lasts or self._lasts[-1] <= first, "pieces are not in order of hash"
         with unavailable("write", self._folder):
             self._writer.write_batch(batch)
+        self._nothing = batch.slice(0, 0)
         self._starts.append(self._starts[-1] + batch.num_rows)
         self._firsts.append(first)
         self._lasts.append(last)
@@ -142,7 +145,9 @@ class RunWriter:
                 self._sink.tell(),
                 self._sink.crc32,
             )
-            nothing = pa.RecordBatch.from_pylist([], self._layout.schema)
+            nothing = self._nothing
+            if nothing is None:
+                nothing = pa.RecordBatch.from_pylist([], self._layout.schema)
             self._writer.write_batch(nothing, custom_metadata={SUMMARY: summary.encoded()})
             self._writer.close()
             self._sink.close()

@@ -214,12 +214,16 @@ class Stage:
     def run(self, inbox: Inbox, tables: Tables) -> Iterator[pa.RecordBatch]:
         """Run the operators over what has come, which is added to; and what leaves the stage."""
         tick = inbox.tick()
+        written: list[tuple[str, str]] = []
         with Settling() as settling:
             for each in self.operators:
                 if isinstance(each, Picked):
                     tables[each.output] = each.of(tables)
                 else:
-                    self._step(each, tick, tables, settling)
+                    written += self._step(each, tick, tables, settling)
+        if written:
+            notes = pa.table(list(zip(*written, strict=True)), schema=WRITTEN_SCHEMA)
+            tables[WRITTEN] = pa.concat_tables([tables[WRITTEN], notes])
         if self.sending.sends:
             sent = self.sending.begin(inbox.folder)
             tables |= self.sending.add(tables, sent)
@@ -228,7 +232,10 @@ class Stage:
         passed = {name: tables[name] for name in self.outgoing}
         yield from packed(passed, self.outgoing)
 
-    def _step(self, placed: Placed, tick: Tick, tables: Tables, settling: Settling) -> None:
+    def _step(
+        self, placed: Placed, tick: Tick, tables: Tables, settling: Settling
+    ) -> list[tuple[str, str]]:
+        """Let an operator do its step; gives the names of the runs that it wrote."""
         operator = placed.operator
         deltas = [_all(parts, tables) for parts in placed.inputs]
         if isinstance(operator, TemporalOperator):
@@ -251,16 +258,13 @@ class Stage:
         if stepped.errors.num_rows:
             errors = _as(blamed(stepped.errors, placed.output), REPORTS[ERRORS].updates)
             tables[ERRORS] = pa.concat_tables([tables[ERRORS], errors])
-        written = [
+        return [
             (name, cover.name)
-            for place, rows in enumerate(stepped.arranged)
+            for place, (layout, rows) in enumerate(zip(layouts, stepped.arranged, strict=True))
             for name, cover in self._write(
-                placed, place, rows, tick, settling, is_consolidated=stepped.is_consolidated
+                placed, place, layout, rows, tick, settling, is_consolidated=stepped.is_consolidated
             )
         ]
-        if written:
-            notes = pa.table(list(zip(*written, strict=True)), schema=WRITTEN_SCHEMA)
-            tables[WRITTEN] = pa.concat_tables([tables[WRITTEN], notes])
 
     def _trace(self, name: str, layout: Layout, tick: Tick) -> Trace:
         covers = [_cover(run) for run in tick.state[name].runs]
@@ -270,6 +274,7 @@ class Stage:
         self,
         placed: Placed,
         place: int,
+        layout: Layout,
         rows: pa.Table,
         tick: Tick,
         settling: Settling,
@@ -277,7 +282,6 @@ class Stage:
         is_consolidated: bool,
     ) -> Iterator[tuple[str, Cover]]:
         """Write the new rows of an arrangement, and of its twins; gives what was written."""
-        layout = placed.operator.layouts[place]
         is_divided = self.parts > 1 and placed.operator.routes is not None
         hashes = partitions(self.parts)[_task(self.parts)] if is_divided else EVERY_HASH
         folders: dict[Cover, Path] = {}
