@@ -511,6 +511,34 @@ def test_views_over_the_same_inputs_come_to_share_a_job_and_part_again(
     assert contents(storage, most, 12) == Counter({(5,): 1})
 
 
+def test_a_view_over_another_goes_on_beside_it(
+    server: Server, installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They read a collection in common, but one job can not wait for its own results."""
+    monkeypatch.setattr("waterclock.compute.schedule.REGROUP_S", 0.0)
+    orders, people, totals = installed
+    storage, compute = server.storage, server.compute
+    compute.tick()
+    known = Schema((Column("name", Text()), Column("id", Int(64))))
+    reads = [totals, storage.acquire_capabilities(PEOPLE, write=False)[0]]
+    reads = [storage.downgrade_capability(read, at(7)) for read in reads]
+    _, output = storage.create(GlobalId.user(7), Description(known), start=at(7))
+    _, wrong = storage.create(GlobalId.user(8), Description(ERROR_ROWS), start=at(7))
+    result = Result(
+        f"SELECT t.name, p.id FROM {TOTALS} t JOIN {PEOPLE} p ON t.name = p.name", known
+    )
+    view = View({TOTALS: TOTAL, PEOPLE: PERSON}, (result,))
+    [read] = compute.maintain_view(reads, view, [output], wrong)
+    for upper in (20, 30, 40):
+        orders, people = storage.append(
+            Write(orders, None, at(upper)), Write(people, None, at(upper))
+        )
+        while compute.tick() or not compute.is_settled:
+            pass
+    assert len(compute.groups) == 2
+    assert contents(storage, read, 39) == Counter({("ada", 1): 1, ("bob", 2): 1})
+
+
 def test_views_that_share_a_job_can_go_together(
     server: Server, installed: Installed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -181,6 +181,11 @@ class Group:
         """The collections that some view reads."""
         return frozenset(each.collection for view in self.views for each in view.inputs)
 
+    @property
+    def writes(self) -> frozenset[GlobalId]:
+        """The collections that other views may read."""
+        return frozenset(each.writer.id for view in self.views for each in view.outputs)
+
     def receive(self) -> None:
         """Take in what the inputs have by now. To be done before each step."""
         if self.is_finished:

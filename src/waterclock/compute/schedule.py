@@ -349,8 +349,10 @@ class Schedule:
         self._looked = now
         step: Future[bool] = Future()
         with self._lock:
-            able = [each for each in self._distinct() if self._may_step(each)]
-            chosen = _matching([each for each in able if _may_join(each, now)])
+            groups = self._distinct()
+            able = [each for each in groups if self._may_step(each)]
+            levels = _levels(groups)
+            chosen = _matching([each for each in able if _may_join(each, now)], levels)
             if not chosen:
                 return
             for each in chosen:
@@ -380,7 +382,28 @@ def _may_join(running: Running, now: float) -> bool:
     )
 
 
-def _matching(candidates: Sequence[Running]) -> list[Running]:
+def _levels(groups: Sequence[Running]) -> dict[Running, int]:
+    """How many views are between a group and what is not a view, on the longest way.
+
+    A group goes on when all that its views read is complete. Together with a view that it reads, or
+    in two groups of which each has something to read for the other, a view would wait for ever.
+    Only groups of one level are put together, so that whatever is read is of a lower one.
+    """
+    makers = {made: each for each in groups for made in each.group.writes}
+    levels: dict[Running, int] = {}
+
+    def level(running: Running) -> int:
+        if running not in levels:
+            read = [makers[each] for each in running.group.reads if each in makers]
+            levels[running] = 1 + max(map(level, read), default=0)
+        return levels[running]
+
+    for each in groups:
+        level(each)
+    return levels
+
+
+def _matching(candidates: Sequence[Running], levels: Mapping[Running, int]) -> list[Running]:
     """Groups that a common job would serve better: as many as fit, or none."""
     for place, one in enumerate(candidates):
         chosen, reads, views = [one], one.group.reads, len(one.group.views)
@@ -388,6 +411,7 @@ def _matching(candidates: Sequence[Running]) -> list[Running]:
             more = len(other.group.views)
             if (
                 one.group.upper == other.group.upper
+                and levels[one] == levels[other]
                 and not reads.isdisjoint(other.group.reads)
                 and views + more <= _LARGEST_GROUP
             ):

@@ -18,7 +18,7 @@ ORDERS, PEOPLE = GlobalId.user(1), GlobalId.user(2)
 
 
 class NamedView:
-    def __init__(self, number: int, reads: GlobalId) -> None:
+    def __init__(self, number: int, *reads: GlobalId) -> None:
         self.name = GlobalId.user(100 + number)
         self.reads = reads
 
@@ -54,7 +54,11 @@ class Told:
 
     @property
     def reads(self) -> frozenset[GlobalId]:
-        return frozenset(view.reads for view in self.views)
+        return frozenset(each for view in self.views for each in view.reads)
+
+    @property
+    def writes(self) -> frozenset[GlobalId]:
+        return frozenset(view.name for view in self.views)
 
     def receive(self) -> None:
         self.received += 1
@@ -134,6 +138,25 @@ def test_what_reads_with_one_of_a_group_joins_the_group(schedule: Schedule) -> N
     add(schedule, Told([NamedView(1, ORDERS), NamedView(2, PEOPLE)]))
     add(schedule, Told([NamedView(3, PEOPLE)]))
     assert settled(schedule) == [4]
+
+
+def test_a_view_is_never_put_together_with_what_it_reads(schedule: Schedule) -> None:
+    """It would wait for itself."""
+    first, beside = NamedView(0, ORDERS), NamedView(1, ORDERS)
+    over = NamedView(2, first.name, ORDERS)
+    for view in (first, over, beside):
+        add(schedule, Told([view]))
+    settled(schedule)
+    assert {first.name, beside.name} in schedule.groups
+    assert {over.name} in schedule.groups
+
+
+def test_no_two_groups_read_of_one_another(schedule: Schedule) -> None:
+    first, other = NamedView(0, ORDERS), NamedView(1, PEOPLE)
+    over_first, over_other = NamedView(2, first.name, PEOPLE), NamedView(3, other.name, ORDERS)
+    for view in (first, over_other, other, over_first):
+        add(schedule, Told([view]))
+    assert settled(schedule) == [1, 1, 1, 1]
 
 
 def test_quiet_groups_share_a_thread_and_wait_for_nobody(schedule: Schedule) -> None:
