@@ -7,19 +7,17 @@
 
 Log and blobs may also be elsewhere (`places`).
 
-The lock is the kernel's, so a killed server leaves none behind and opening needs no repair. The log
-would fence a second server off in any case; the lock refuses it before it does harm to the first.
+The log would fence a second server off in any case; the lock (`lock.py`) refuses it before it does
+harm to the first.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 from pathlib import Path
 
-from waterclock.persist.blob.files import make_folders
-from waterclock.persist.errors import DataInUse, Unavailable
+from waterclock.persist.errors import Unavailable
+from waterclock.persist.lock import DirectoryLock
 from waterclock.persist.places import HERE, Places
 
 
@@ -28,41 +26,24 @@ class DataDirectory:
     has it.
     """
 
-    def __init__(self, path: Path, places: Places = HERE) -> None:
+    def __init__(
+        self, path: Path, places: Places = HERE, lock: DirectoryLock | None = None
+    ) -> None:
+        """Takes the lock, or takes it over from a caller that has it."""
         self.path = path
+        self._lock = DirectoryLock(path) if lock is None else lock
         try:
-            make_folders(path.absolute())
-            self._lock = os.open(path / "LOCK", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise Unavailable(
-                f'could not open data directory "{path}": {error.strerror}',
-                hint="Choose a directory that this user may write to.",
-            ) from error
-        try:
-            self._take_lock()
             places.claim(path)
             self.blob = places.open_blobs(path)
             self.scratch = _emptied(path / "scratch")
             self.consensus = places.open_log(path)
         except BaseException:
-            os.close(self._lock)
+            self._lock.release()
             raise
-
-    def _take_lock(self) -> None:
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            owner = os.pread(self._lock, 100, 0).decode(errors="replace").strip() or "unknown"
-            raise DataInUse(
-                f'data directory "{self.path}" is in use by process {owner}',
-                hint="Stop that server, or give this one another directory.",
-            ) from error
-        os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         """Let others in. The blob and log handles must be closed before."""
-        os.close(self._lock)
+        self._lock.release()
 
 
 def _emptied(folder: Path) -> Path:

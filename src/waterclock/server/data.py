@@ -10,6 +10,7 @@ from pathlib import Path
 from waterclock.catalog.durable import DurableCatalog
 from waterclock.catalog.objects import Role
 from waterclock.persist.directory import DataDirectory
+from waterclock.persist.lock import DirectoryLock
 from waterclock.persist.places import HERE, Places
 from waterclock.persist.store import Store
 from waterclock.storage.background import Background
@@ -19,10 +20,15 @@ from waterclock.storage.controller import Storage
 class Data:
     """A data directory, locked, recovered and looked after."""
 
-    def __init__(self, path: Path, places: Places = HERE) -> None:
-        """Raises `DataInUse` if another server has it, and whatever recovery finds wrong."""
+    def __init__(
+        self, path: Path, places: Places = HERE, lock: DirectoryLock | None = None
+    ) -> None:
+        """Raises `DataInUse` if another server has it, and whatever recovery finds wrong.
+
+        A lock that the caller has is taken over.
+        """
         self.path = path
-        self._directory = DataDirectory(path, places)
+        self._directory = DataDirectory(path, places, lock)
         try:
             owner = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex}"
             blob, consensus = self._directory.blob, self._directory.consensus

@@ -1,9 +1,9 @@
 """The life of a server process: start, serve, stop.
 
-Start: the data directory is locked and recovered while Spark's JVM comes up beside it; the ports
-are bound; HTTP answers about health; when Spark is there the views are taken up, and connections
-that have queued up meanwhile are served. Whatever fails on the way ends the start, and lets go of
-everything.
+Start: the data directory is locked and the ports are bound, so that a second server is refused at
+once; the data is recovered while Spark's JVM comes up beside it; HTTP answers about health; when
+Spark is there the views are taken up, and connections that have queued up meanwhile are served.
+Whatever fails on the way ends the start, and lets go of everything.
 
 Stop, on SIGINT or SIGTERM: clients are told (57P01), statements end, what was asked for is
 finished, and the data is closed. A second signal ends the process at once; nothing that was
@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TextIO
 
 from waterclock.errors import WaterclockError
+from waterclock.persist.lock import DirectoryLock
 from waterclock.server.banner import banner
 from waterclock.server.configuration import Configuration, is_loopback
 from waterclock.server.listening import listen, port_of, require_password
@@ -70,6 +71,7 @@ class Server:
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
         self._missing: str | None = "the server is starting"
+        self._lock: DirectoryLock | None = None
         self._sockets: list[socket.socket] = []
         self._data: Data | None = None
         self._database: Database | None = None
@@ -91,14 +93,15 @@ class Server:
 
     async def _start(self) -> None:
         conf = self._configuration
+        self._lock = lock = DirectoryLock(conf.data)
+        pg_socket = self._listen(conf.pg_port, "--pg-port")
+        http_socket = self._listen(conf.http_port, "--http-port")
         self._spark = start_spark(conf.spark_master, conf.spark, self._scratch.absolute())
-        data = self._data = await asyncio.to_thread(_open_data, conf)
+        data = self._data = await asyncio.to_thread(_open_data, conf, lock)
         await asyncio.to_thread(remove_others, self._scratch)
         if not is_loopback(conf.host):
             require_password(conf.host, await asyncio.to_thread(data.has_password))
         tls = _tls(conf)
-        pg_socket = self._listen(conf.pg_port, "--pg-port")
-        http_socket = self._listen(conf.http_port, "--http-port")
         self.pg_port, self.http_port = port_of(pg_socket), port_of(http_socket)
         metrics = await self._start_http(http_socket, tls)
         self._missing = "Spark is starting"
@@ -183,6 +186,8 @@ class Server:
             await asyncio.to_thread(database.close)
         elif data is not None:
             await asyncio.to_thread(data.close)
+        elif self._lock is not None:
+            self._lock.release()
         spark, self._spark = self._spark, None
         if spark is not None and spark.done() and spark.exception() is None:
             with suppress(Exception):  # the JVM may be gone already, and goes in any case
@@ -203,11 +208,11 @@ class _Later:
         return self._server.database.front.verifier(user)
 
 
-def _open_data(configuration: Configuration) -> Data:
+def _open_data(configuration: Configuration, lock: DirectoryLock) -> Data:
     from waterclock.persist.places import Places
     from waterclock.server.data import Data
 
-    return Data(configuration.data, Places(configuration.log, configuration.blobs))
+    return Data(configuration.data, Places(configuration.log, configuration.blobs), lock)
 
 
 def _open_database(

@@ -17,7 +17,8 @@ import shutil
 import uuid
 from pathlib import Path
 
-from waterclock.persist.blob.files import make_folders, replace_file
+from waterclock.persist.blob.files import replace_file
+from waterclock.persist.folders import make_folders
 from waterclock.persist.notes import Notes
 from waterclock.persist.store import Store
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from waterclock.persist.errors import DataInUse
+from waterclock.persist.lock import DirectoryLock
 from waterclock.server import classes
+from waterclock.server.configuration import Configuration, load
 from waterclock.server.java import JavaRuntime
+from waterclock.server.listening import CannotListen, listen, port_of
+from waterclock.server.process import Server
 from waterclock.server.spark import remove_others, spark_settings
 
 _SIGNALLED = """
@@ -84,3 +90,34 @@ def test_what_killed_servers_left_is_removed(tmp_path: Path) -> None:
         (tmp_path / "spark" / name / "blocks").mkdir(parents=True)
     remove_others(tmp_path / "spark" / "mine")
     assert [path.name for path in (tmp_path / "spark").iterdir()] == ["mine"]
+
+
+@pytest.fixture
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("Spark is not to be started")
+
+    monkeypatch.setattr("waterclock.server.process.start_spark", never)
+
+
+def settings(data: Path, pg_port: int = 0) -> Configuration:
+    return load({"data": str(data), "pg_port": pg_port, "http_port": 0}, {})
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_a_directory_in_use_is_refused_before_spark_is_started(tmp_path: Path) -> None:
+    lock = DirectoryLock(tmp_path)
+    with pytest.raises(DataInUse, match="is in use by process"):
+        asyncio.run(Server(settings(tmp_path)).start())
+    assert [entry.name for entry in tmp_path.iterdir()] == ["LOCK"]
+    lock.release()
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_a_port_in_use_is_refused_before_spark_is_started(tmp_path: Path) -> None:
+    with (
+        listen("127.0.0.1", 0, "--pg-port") as taken,
+        pytest.raises(CannotListen, match="could not listen on"),
+    ):
+        asyncio.run(Server(settings(tmp_path, port_of(taken))).start())
+    DirectoryLock(tmp_path).release()  # it was let go

@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from waterclock.persist.blob.keys import check_key, folder_of, is_part
 from waterclock.persist.errors import BlobMissing, Unavailable
+from waterclock.persist.folders import make_folders, sync_folder
 
 _TEMPORARY = "tmp~"
 
@@ -153,14 +154,6 @@ def _unavailable(action: str, name: str) -> Iterator[None]:
         raise Unavailable(f'could not {action} object "{name}": {reason}') from error
 
 
-def make_folders(folder: Path) -> None:
-    """Make `folder` and its missing ancestors, each synced into its parent."""
-    if not folder.parent.exists():
-        make_folders(folder.parent)
-    folder.mkdir(exist_ok=True)
-    sync_folder(folder.parent)
-
-
 def replace_file(path: Path, data: bytes) -> None:
     """Give the file this content, durably: it has the old or the new one, never a part."""
     fresh = path.with_name(f"{path.name}.new")
@@ -176,11 +169,3 @@ def _write_synced(path: Path, data: bytes | pa.Buffer) -> None:
         while rest:
             rest = rest[file.write(rest) :]
         os.fsync(file.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
