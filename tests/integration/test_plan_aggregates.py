@@ -108,6 +108,14 @@ REGROUPED = {
     "filters before functions that see nulls, without groups": (
         "SELECT approx_top_k(s) FILTER (WHERE v > 5), sum(v), first(1) FILTER (WHERE v > 6) FROM u1"
     ),
+    "filters of constants": (
+        "SELECT s, count(*) FILTER (WHERE v > 3), sum(2) FILTER (WHERE b), median(v),"
+        " count(1) FILTER (WHERE v > 100), mode(1) FILTER (WHERE v > 3) FROM u1 GROUP BY s"
+    ),
+    "filters of distinct constants": (
+        "SELECT s, size(collect_list(DISTINCT 1) FILTER (WHERE v > 3)), median(v) FROM u1"
+        " GROUP BY s"
+    ),
     "every kind of aggregate": (
         "SELECT s, mode(v), percentile_cont(0.5) WITHIN GROUP (ORDER BY v DESC),"
         " percentile_disc(0.3) WITHIN GROUP (ORDER BY v), histogram_numeric(v, 3), kurtosis(v),"

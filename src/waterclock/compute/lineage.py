@@ -61,12 +61,14 @@ class Lineage:
 
     def errors_of(self, collection: GlobalId) -> tuple[GlobalId, ...]:
         """The collections that must be empty at a time for this one to have a value then."""
-        return tuple(dict.fromkeys(self._errors_behind(collection)))
+        return tuple(self._errors_behind(collection, set()))
 
-    def _errors_behind(self, collection: GlobalId) -> Iterator[GlobalId]:
+    def _errors_behind(self, collection: GlobalId, seen: set[GlobalId]) -> Iterator[GlobalId]:
+        """Those of the view itself come first. There may be many ways to one view, one is gone."""
         view = self._made_by.get(collection)
-        descent = None if view is None else self._descents.get(view)
-        if descent is not None:
+        descent = None if view is None or view in seen else self._descents.get(view)
+        if view is not None and descent is not None:
+            seen.add(view)
             yield descent.errors
             for each in descent.inputs:
-                yield from self._errors_behind(each)
+                yield from self._errors_behind(each, seen)

@@ -32,3 +32,12 @@ def test_a_view_that_goes() -> None:
     assert lineage.errors_of(u(20)) == (u(21),)
     with pytest.raises(KeyError):
         lineage.view_of(u(11))
+
+
+def test_many_ways_to_one_view_are_gone_once() -> None:
+    lineage = Lineage()
+    lineage.add(u(1000), [u(1)], [u(1000)], u(2000))
+    lineage.add(u(1001), [u(1), u(1000)], [u(1001)], u(2001))
+    for n in range(1002, 1060):  # each has as many ways to the first as the two before together
+        lineage.add(u(n), [u(n - 1), u(n - 2)], [u(n)], u(n + 1000))
+    assert set(lineage.errors_of(u(1059))) == {u(n) for n in range(2000, 2060)}

@@ -219,8 +219,8 @@ def _made_distinct(
     condition = call.filter
     columns: list[Expression] = []
     arguments: list[Expression] = []
-    for argument in function.children:
-        if argument.java.foldable():
+    for argument, varies in regroup.varying(function, condition):
+        if not varies:
             arguments.append(argument)
             continue
         value = argument.children[0] if argument.kind == "SortOrder" else argument

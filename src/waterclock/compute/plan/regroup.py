@@ -143,8 +143,8 @@ def _hoisted(
     function, *filters = call.children
     condition = filters[0] if filters else None
     arguments: list[_Place | Expression] = []
-    for argument in function.children:
-        if argument.java.foldable():
+    for argument, varies in varying(function, condition):
+        if not varies:
             arguments.append(argument)
             continue
         inner = argument.children[0] if argument.kind == "SortOrder" else argument
@@ -154,6 +154,19 @@ def _hoisted(
         wanted.append(inner)
         arguments.append(_Place(len(wanted) - 1))
     return function, arguments
+
+
+def varying(
+    function: Expression, condition: Expression | None
+) -> Iterator[tuple[Expression, bool]]:
+    """The arguments, and whether they differ from row to row.
+
+    With a FILTER one always does, be it a constant, for it is null where a row is left out.
+    """
+    differ = [not argument.java.foldable() for argument in function.children]
+    if condition is not None and not any(differ):
+        differ[0] = True
+    return zip(function.children, differ, strict=True)
 
 
 def _over_all(
