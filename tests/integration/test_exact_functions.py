@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from waterclock.model.exact import Exact
+from waterclock.model.exact import FLOAT, Exact
+from waterclock.sql.dialect import exponentials
 from waterclock.sql.dialect.numerics import known_quotient
+from waterclock.sql.functions import FUNCTIONS, OPERATORS
 
 pytestmark = pytest.mark.slow
 
+Pair = tuple[Decimal, Decimal]
 PAIRS = 500
 _EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
 
@@ -35,6 +39,9 @@ def _number(name: str) -> str:
     return f"{Exact.PARSED}({name})"
 
 
+_TEN = f"{Exact.PARSED}('10')"
+
+
 def _quotient(left: str, right: str) -> str:
     held = f"{Exact.HELD}({Exact.QUOTIENT}({_number(left)}, {_number(right)}))"
     return f"{Exact.TEXT}({Exact.READ}({held}))"
@@ -50,6 +57,36 @@ def test_quotients_are_those_of_python(spark: SparkSession) -> None:
     # The body of a lambda is not compiled.
     interpreted = f"ELEMENT_AT(TRANSFORM(ARRAY(STRUCT(a, b)), x -> {_quotient('x.a', 'x.b')}), 1)"
     assert _texts(spark, pairs, interpreted) == wanted
+
+
+def _logarithm(pair: Pair) -> Decimal:
+    return exponentials.logarithm(abs(pair[1]), pair[0])
+
+
+def _whole_power(pair: Pair) -> Decimal:
+    return exponentials.power(pair[0], Decimal(int(pair[1])))
+
+
+@pytest.mark.parametrize(
+    ("call", "ours"),
+    [
+        (f"{Exact.LN}({_number('a')})", lambda pair: exponentials.natural_logarithm(pair[0])),
+        (f"{Exact.EXP}({_number('b')})", lambda pair: exponentials.exponential(pair[1])),
+        (f"{Exact.LOG}({Exact.ABSOLUTE}({_number('b')}), {_number('a')})", _logarithm),
+        (f"{Exact.POWER}({_number('a')}, {_number('b')})", lambda pair: exponentials.power(*pair)),
+        (f"{Exact.POWER}({_number('a')}, {Exact.CUT}({_number('b')}, 0))", _whole_power),
+    ],
+)
+def test_logarithms_and_powers_are_those_of_python(
+    spark: SparkSession, call: str, ours: Callable[[Pair], Decimal]
+) -> None:
+    chance = random.Random(8)
+    drawn = [(abs(_drawn(chance)), _drawn(chance) % 9) for _ in range(PAIRS)]
+    pairs = [(a, b) for a, b in drawn if abs(b) not in (0, 1)]
+    found = _texts(spark, pairs, f"{Exact.TEXT}({call})")
+    wanted = [f"{ours(pair):f}" for pair in pairs]
+    wrong = [each for each in zip(pairs, found, wanted, strict=True) if each[1] != each[2]]
+    assert wrong == []
 
 
 def test_a_root_is_rounded_once(spark: SparkSession) -> None:
@@ -84,7 +121,23 @@ def test_texts_are_read_if_there_is_room(
         (f"{Exact.REMAINDER}({_number('a')}, {_number('z')})", "22012 division by zero"),
         (f"{Exact.WHOLE_QUOTIENT}({_number('a')}, {_number('z')})", "22012 division by zero"),
         (f"{Exact.ROOT}({Exact.NEGATIVE}({_number('a')}))", "2201F cannot take square root"),
-        (f"{Exact.POWER}({_number('a')}, 20)", "22003 a numeric has more than 38 digits"),
+        (f"{Exact.POWER}({_number('a')}, {_number('a')})", "22003 a numeric has more than 38"),
+        (f"{Exact.POWER}({_number('a')}, {_TEN})", "22003 a numeric has more than 38 digits"),
+        (f"{Exact.EXP}({_number('a')})", "22003 a numeric has more than 38 digits"),
+        (f"{Exact.LN}({Exact.NOT_ZERO}({_number('z')}))", "2201E cannot take logarithm of zero"),
+        (
+            f"{Exact.LN}({Exact.NOT_NEGATIVE}({Exact.NEGATIVE}({_TEN})))",
+            "2201E cannot take logarithm of a negative number",
+        ),
+        (f"{Exact.LOG}({_number(repr('1.0'))}, {_TEN})", "22012 division by zero"),
+        (
+            f"{Exact.DEFINED}({_number('z')}, {_number(repr('-1'))})",
+            "2201F zero raised to a negative power is undefined",
+        ),
+        (
+            f"{Exact.REAL}({_number(repr('-1'))}, {_number(repr('0.5'))})",
+            "2201F a negative number raised to a non-integer power",
+        ),
     ],
 )
 def test_what_has_no_value_is_an_error(spark: SparkSession, call: str, message: str) -> None:
@@ -111,3 +164,15 @@ def test_every_session_knows_them(spark: SparkSession) -> None:
 def test_every_function_is_there(spark: SparkSession) -> None:
     named = {row.function for row in spark.sql("SHOW FUNCTIONS LIKE 'wc_exact_*'").collect()}
     assert named == set(Exact)
+
+
+def test_every_function_of_floats_is_there(spark: SparkSession) -> None:
+    named = {row.function for row in spark.sql("SHOW FUNCTIONS LIKE 'wc_float_*'").collect()}
+    written = {
+        name
+        for entries in (*FUNCTIONS.values(), *OPERATORS.values())
+        for entry in entries
+        if isinstance(entry.sql, str)
+        for name in re.findall(FLOAT.format("[a-z0-9]+"), entry.sql)
+    }
+    assert named == written

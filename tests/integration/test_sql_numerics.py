@@ -41,6 +41,19 @@ CALLS = [
     *("to_char(a0, 'FM999999999990.00')", "a0 BETWEEN 0.0 AND a1", "a0 IS DISTINCT FROM a1"),
     *("round(a0, -2)", "trunc(a0, -1)", "mod(a0, 7)", "a2 / a3"),
     *("a3 / a2", "a2 / 7", "1 / a3", "a2 * a3"),
+    *("ln(abs(a0))", "ln(abs(a3))", "log(abs(a1))", "log10(abs(a2))", "ln(1 + abs(a1) / 1e9)"),
+    *("log(abs(a0) + 2, abs(a1))", "log(abs(a3), abs(a0))", "log(a2, 7)", "ln(a0)", "log(a0, a1)"),
+    *("exp(a3 / 10000)", "exp(- abs(a0) / 1e10)", "exp(a1 % 30)", "exp(a3 % 40)"),
+    *("abs(a0) ^ 0.5", "abs(a3) ^ (a3 / 100000)", "power(abs(a1) / 100, 2.5)", "a3 ^ (a2 % 4)"),
+    *("a3 ^ -2", "a0 ^ -1", "power(abs(a0), 0.3333)", "abs(a0) ^ (a1 % 3)", "a0 ^ 1.5"),
+    *("trim_scale(a0)", "min_scale(a0)", "scale(a1)", "trim_scale(a3)", "min_scale(a3)"),
+    *("gcd(a0, a1)", "gcd(a2, a3)", "lcm(a3, a2)", "gcd(a0, 0.5)", "lcm(trunc(a0, 2), 0.75)"),
+    *("width_bucket(a0, -100, 1000, 12)", "width_bucket(a3, a0, a1, 5)"),
+    *("width_bucket(a0, 9, 0.5, a2 % 7)", "width_bucket(a3, 50000, 100.5, 9)"),
+    *("round(a0, a2 % 9)", "trunc(a0, a2 % 7 - 2)", "round(a3, a2 % 5 - 2)", "trunc(a3, a2 % 4)"),
+    *("round(a3, -2)", "trunc(a3, -3)", "round(a0, 30)", "round(a3, 36)", "round(a0, -40)"),
+    *("div(a2, a3)", "div(a3, a1)", "mod(a3, a1)", "mod(a2, a0)", "a2 % a3", "div(a0, 0.7)"),
+    *("to_char(a3, '999,999.9')", "to_char(a0, 'S0000.000')", "to_char(a0, 'FM9999999990.099MI')"),
     *("a0 / a3", "a2 * a0", "a3 + a0", "a2 / a3 / 3", "CASE WHEN a3 > 0 THEN a2 ELSE a3 END"),
 ]
 ROWS = (
@@ -48,6 +61,23 @@ ROWS = (
     *("0.00001", "0.33333", "1.00", "2.500"),
 )
 QUERIES = (
+    "SELECT id, sum(i) OVER (ORDER BY n RANGE BETWEEN 1.5 PRECEDING AND 0.25 FOLLOWING) FROM t"
+    " ORDER BY id",
+    "SELECT id, count(*) OVER (PARTITION BY g ORDER BY n DESC RANGE BETWEEN 1 PRECEDING AND CURRENT"
+    " ROW), max(n) OVER (ORDER BY n RANGE 0.00001 PRECEDING) + 0.0000000 FROM t ORDER BY id",
+    "SELECT id, sum(m) OVER (ORDER BY n + 0.1 NULLS FIRST RANGE BETWEEN UNBOUNDED PRECEDING AND"
+    " 2.50 FOLLOWING) FROM t ORDER BY id",
+    "SELECT id, sum(i) OVER (ORDER BY m RANGE BETWEEN 2.5 PRECEDING AND 1 FOLLOWING) FROM t"
+    " ORDER BY id",
+    "SELECT id, sum(i) OVER (ORDER BY m RANGE BETWEEN 1.245 PRECEDING AND 1000000 FOLLOWING),"
+    " sum(i) OVER (ORDER BY m RANGE BETWEEN 1.255 PRECEDING AND 1.2500 FOLLOWING) FROM t"
+    " ORDER BY id",
+    "SELECT n + 0.0000000 FROM t INTERSECT ALL SELECT n + 0.0000000 FROM t WHERE i % 2 = 0"
+    " ORDER BY 1",
+    "SELECT n + 0.0000000 FROM t EXCEPT ALL SELECT n FROM t WHERE i % 3 = 0 AND n <> 1 ORDER BY 1",
+    "SELECT g, n + 0.0000000 FROM t EXCEPT ALL SELECT 'a', m FROM t ORDER BY 1, 2",
+    "SELECT count(*) FROM (SELECT n FROM t INTERSECT ALL SELECT i FROM t) AS x",
+    "SELECT count(*), sum(n) + 0.0000000 FROM (SELECT n FROM t EXCEPT ALL SELECT i FROM t) AS x",
     "SELECT sum(n), avg(n), max(n) FROM t",
     "SELECT g, sum(n), avg(n), count(n), count(DISTINCT n) FROM t GROUP BY g ORDER BY g",
     "SELECT g, sum(i), avg(i), avg(m), sum(m), sum(m) / count(*), avg(i) * avg(m) FROM t"

@@ -3,7 +3,8 @@
 They have conditions that compare a column with constants, an order by columns, a limit, and either
 plain columns or `count(*)` to show. If there is an index whose key columns are all compared for
 equality, only those keys are looked up. Rows and order are the same as the engine's: strings
-compare by their bytes, nulls are placed as asked for, ties are broken by the columns shown.
+compare by their bytes, nulls are placed as asked for, ties are broken by the columns shown. Numbers
+with scales of their own compare by value (`adapter.twins`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from waterclock.adapter import twins
 from waterclock.adapter.reading import Moment
 from waterclock.catalog.objects import Index, Relation
 from waterclock.compute.kernels.codes import flat
@@ -68,7 +70,9 @@ def kept(rows: pa.Table, conditions: Sequence[Comparison]) -> pa.Table:
     return rows
 
 
-def _holds(column: pa.ChunkedArray, comparison: Comparison) -> pa.ChunkedArray:
+def _holds(column: pa.ChunkedArray, comparison: Comparison) -> pa.ChunkedArray | pa.Array:
+    if column.type == NUMERIC and comparison.values:
+        return twins.holds(flat(column), comparison)
     match comparison.operator:
         case "is null":
             return pc.is_null(column)
@@ -109,8 +113,8 @@ def in_order(rows: pa.Table, keys: Sequence[tuple[str, bool, bool]]) -> pa.Array
             order.append("descending" if descending else "ascending")
         columns.append(_sortable(column))
         order.append("descending" if descending else "ascending")
-    twins = [flat(rows[name]) for name, _, _ in keys if rows[name].type == NUMERIC]
-    for twin in twins:  # equal numbers of different scales, where all else is equal too
+    alike = [flat(rows[name]) for name, _, _ in keys if rows[name].type == NUMERIC]
+    for twin in alike:  # equal numbers of different scales, where all else is equal too
         columns.append(pa.array(ranks(twin)))
         order.append("ascending")
     columns.append(pa.array(range(rows.num_rows), pa.int64()))
@@ -132,9 +136,10 @@ def looked_up(
 ) -> tuple[GlobalId, pa.Table | None]:
     """Where to fetch rows from, and with which keys, if they are looked up in an index."""
     equal = {c.column: c.values for c in query.conditions if c.operator in ("=", "in")}
+    kinds = row_schema(schema)
     for index, keys in indexes_with_keys(front, query.source):
         if all(key in equal for key in keys):
-            wanted = _combinations([equal[key] for key in keys])
+            wanted = _combinations([_held(equal[key], kinds.field(key).type) for key in keys])
             if wanted is not None:
                 return index, _table(keys, wanted, schema)
     return query.source, None
@@ -183,6 +188,11 @@ def _key_columns(front: SqlFront, index: Index) -> list[str] | None:
     return [relation.columns[(key.column or 0) - 1].name for key in index.keys]
 
 
+def _held(values: tuple[object, ...], kind: pa.DataType) -> tuple[object, ...]:
+    """The values that are equal to one of these, as keys have them."""
+    return twins.spellings(values) if kind == NUMERIC else values
+
+
 def _combinations(values: list[tuple[object, ...]]) -> list[tuple[object, ...]] | None:
     """All keys to look up; None if they are too many to be worth it."""
     found = list(itertools.islice(itertools.product(*values), _MANY_KEYS + 1))
@@ -195,7 +205,11 @@ def _table(keys: list[str], wanted: list[tuple[object, ...]], schema: Schema) ->
     sound = [key for key in dict.fromkeys(wanted) if None not in key]
     return pa.table(
         {
-            name: pa.array([key[place] for key in sound], kinds.field(name).type)
+            name: _column([key[place] for key in sound], kinds.field(name).type)
             for place, name in enumerate(keys)
         }
     )
+
+
+def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    return twins.read(values) if kind == NUMERIC else pa.array(values, kind)

@@ -1,17 +1,23 @@
-"""The functions of exact numbers that expressions are written with, besides Spark's own.
+"""The functions of numbers that expressions are written with, besides Spark's own.
 
-They are methods of a class of ours inside Spark's JVM (`compute.jvm`), and named in SQL that the
-binder writes. In it, a number is an object of Java's (`BigDecimal`), which has a value and a scale;
-it never leaves an expression. All functions give null if an argument is null.
+They are methods of classes of ours inside Spark's JVM (`compute.jvm`), and named in SQL that the
+binder writes. All functions give null if an argument is null.
+
+To functions of exact numbers (`Exact`) a number is an object of Java's (`BigDecimal`), which has a
+value and a scale; it never leaves an expression. Those of floating-point numbers (`FLOAT`) have the
+names that they have in PostgreSQL.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
 
+FLOAT = "wc_float_{0}"
+"""A function of floating-point numbers. Where it has no value it gives NaN or infinity."""
+
 
 class Exact(StrEnum):
-    """A function, by the name that Spark knows it by."""
+    """A function of exact numbers, by the name that Spark knows it by."""
 
     OF_DECIMAL = "wc_exact_of_decimal"
     """A number, of a decimal of Spark's."""
@@ -42,10 +48,32 @@ class Exact(StrEnum):
     """With as many digits as PostgreSQL gives it; an error (2201F) of a negative number."""
     ROOT_OF_SAME_SCALE = "wc_exact_root_of_same_scale"
     """Of a number that is not negative."""
+    LN = "wc_exact_ln"
+    """Of a positive number. This and those that follow have as many digits as in PostgreSQL."""
+    LOG = "wc_exact_log"
+    """To the base that comes first, both positive; an error (22012) if the base is 1."""
+    EXP = "wc_exact_exp"
     POWER = "wc_exact_power"
-    """To a whole number that is not negative, with as many digits as PostgreSQL gives it."""
+    """Of a base that is `DEFINED` and `REAL`; both are errors (22003) if far too large."""
+    NOT_ZERO = "wc_exact_not_zero"
+    """The number; an error (2201E) if it is 0 or, the other, negative."""
+    NOT_NEGATIVE = "wc_exact_not_negative"
+    DEFINED = "wc_exact_defined"
+    """The base of a power; an error (2201F) if it is 0 and the exponent negative."""
+    REAL = "wc_exact_real"
+    """The base of a power; an error (2201F) if it is negative and the exponent not whole."""
+    SCALE = "wc_exact_scale"
+    """How many digits are behind the point, as an integer."""
+    TRIMMED = "wc_exact_trimmed"
+    """Without zeros at the end."""
+    DIVISOR = "wc_exact_divisor"
+    """The greatest that both are multiples of."""
+    MULTIPLE = "wc_exact_multiple"
+    """The least that is a multiple of both."""
+    BUCKET = "wc_exact_bucket"
+    """Which of so many equal parts a number between two bounds is in, as an integer from 1 on."""
     ROUNDED = "wc_exact_rounded"
-    """To so many digits behind the point, half away from zero."""
+    """To so many digits behind the point, half away from zero; below 0, to tens and so on."""
     ABOVE = "wc_exact_above"
     """The next whole number, above or, the other, below."""
     BELOW = "wc_exact_below"

@@ -20,9 +20,10 @@ import org.apache.spark.unsafe.types.UTF8String;
 public final class Numerics {
     private static final int MOST_WHOLE = 38;
     private static final int MOST_SCALE = 36;
-    /** Digits that PostgreSQL wants a quotient, a power and a root to show at least. */
+    /** No number that is asked for has more digits on either side of the point. */
+    private static final int MOST_SHOWN = 2000;
+    /** Digits that PostgreSQL wants a quotient and a root to show at least. */
     private static final int QUOTIENT_DIGITS = 16;
-    private static final int POWER_DIGITS = 16;
     private static final int ROOT_DIGITS = 15;
     /** What a root is computed with besides, so that rounded twice it is as rounded once. */
     private static final int ROOT_GUARD = 20;
@@ -54,9 +55,7 @@ public final class Numerics {
 
     public static InternalRow held(BigDecimal number) {
         if (isTooLong(number)) {
-            throw Faults.raised(
-                "22003",
-                "a numeric has more than 38 digits, or more than 36 behind the point");
+            throw tooLong();
         }
         BigDecimal whole = number.setScale(0, RoundingMode.DOWN);
         BigDecimal fraction = number.subtract(whole).setScale(MOST_SCALE);
@@ -78,6 +77,11 @@ public final class Numerics {
 
     public static float toFloat(BigDecimal number) {
         return number.floatValue();
+    }
+
+    static RuntimeException tooLong() {
+        return Faults.raised(
+            "22003", "a numeric has more than 38 digits, or more than 36 behind the point");
     }
 
     private static boolean isTooLong(BigDecimal number) {
@@ -170,19 +174,102 @@ public final class Numerics {
         return root.setScale(scale, RoundingMode.HALF_UP);
     }
 
-    public static BigDecimal power(BigDecimal number, int exponent) {
-        int scale = Math.max(number.scale(), POWER_DIGITS);
-        return number.pow(exponent).setScale(scale, RoundingMode.HALF_UP);
+    public static BigDecimal trimmed(BigDecimal number) {
+        BigDecimal found = number.stripTrailingZeros();
+        return found.scale() < 0 ? found.setScale(0) : found;
+    }
+
+    public static int scale(BigDecimal number) {
+        return Math.max(number.scale(), 0);
+    }
+
+    public static BigDecimal divisor(BigDecimal one, BigDecimal other) {
+        int scale = Math.max(one.scale(), other.scale());
+        BigInteger found = one.setScale(scale).unscaledValue()
+            .gcd(other.setScale(scale).unscaledValue());
+        return new BigDecimal(found, scale);
+    }
+
+    public static BigDecimal multiple(BigDecimal one, BigDecimal other) {
+        int scale = Math.max(one.scale(), other.scale());
+        BigDecimal divisor = divisor(one, other);
+        if (divisor.signum() == 0) {
+            return divisor;
+        }
+        return one.divideToIntegralValue(divisor).multiply(other).abs().setScale(scale);
+    }
+
+    /** Which of so many equal parts a number is in, which is between two bounds, from 1 on. */
+    public static int bucket(BigDecimal number, BigDecimal first, BigDecimal last, int count) {
+        BigDecimal above = number.subtract(first).multiply(BigDecimal.valueOf(count));
+        return above.divideToIntegralValue(last.subtract(first)).intValueExact() + 1;
+    }
+
+    // --- Logarithms and powers -------------------------------------------------------------------
+
+    public static BigDecimal ln(BigDecimal number) {
+        return Exponentials.ln(number);
+    }
+
+    public static BigDecimal log(BigDecimal base, BigDecimal number) {
+        if (base.compareTo(BigDecimal.ONE) == 0) {
+            throw Faults.raised("22012", "division by zero");
+        }
+        return Exponentials.log(base, number);
+    }
+
+    public static BigDecimal exp(BigDecimal number) {
+        return Exponentials.exp(number);
+    }
+
+    public static BigDecimal power(BigDecimal base, BigDecimal exponent) {
+        return Exponentials.power(base, exponent);
+    }
+
+    public static BigDecimal defined(BigDecimal base, BigDecimal exponent) {
+        if (base.signum() == 0 && exponent.signum() < 0) {
+            throw Faults.raised("2201F", "zero raised to a negative power is undefined");
+        }
+        return base;
+    }
+
+    public static BigDecimal real(BigDecimal base, BigDecimal exponent) {
+        if (base.signum() < 0 && exponent.stripTrailingZeros().scale() > 0) {
+            throw Faults.raised(
+                "2201F",
+                "a negative number raised to a non-integer power yields a complex result");
+        }
+        return base;
+    }
+
+    public static BigDecimal notZero(BigDecimal number) {
+        if (number.signum() == 0) {
+            throw Faults.raised("2201E", "cannot take logarithm of zero");
+        }
+        return number;
+    }
+
+    public static BigDecimal notNegative(BigDecimal number) {
+        if (number.signum() < 0) {
+            throw Faults.raised("2201E", "cannot take logarithm of a negative number");
+        }
+        return number;
     }
 
     // --- Rounding --------------------------------------------------------------------------------
 
     public static BigDecimal rounded(BigDecimal number, int scale) {
-        return number.setScale(scale, RoundingMode.HALF_UP);
+        return to(number, scale, RoundingMode.HALF_UP);
     }
 
     public static BigDecimal cut(BigDecimal number, int scale) {
-        return number.setScale(scale, RoundingMode.DOWN);
+        return to(number, scale, RoundingMode.DOWN);
+    }
+
+    /** To so many digits behind the point, or zeros before it; no more than anybody has room for. */
+    private static BigDecimal to(BigDecimal number, int wanted, RoundingMode mode) {
+        int scale = Math.max(Math.min(wanted, MOST_SHOWN), -MOST_SHOWN);
+        return number.setScale(scale, mode).setScale(Math.max(scale, 0));
     }
 
     public static BigDecimal above(BigDecimal number) {
@@ -194,7 +281,7 @@ public final class Numerics {
     }
 
     /** The place of the first group of digits, counted from the point. */
-    private static int weight(BigDecimal number) {
+    static int weight(BigDecimal number) {
         return number.signum() == 0 ? 0 : Math.floorDiv(wholeDigits(number) - 1, GROUP);
     }
 

@@ -5,9 +5,11 @@ of the values that it was made from: of those PostgreSQL shows the first that it
 the one whose text comes first, so that it depends on the data alone. Of several columns it is the
 values of one row.
 
-INTERSECT ALL and EXCEPT ALL do not choose, nor do GROUPING SETS and DISTINCT inside an aggregate
-where `jsonb` is concerned: there a number with zeros at its end is an error when it is met, and a
-`numeric` is refused (`ordering.grouped_sql`).
+INTERSECT ALL and EXCEPT ALL show it as often as the group has rows on both sides, or more rows on
+the first.
+
+GROUPING SETS and DISTINCT inside an aggregate do not choose where `jsonb` is concerned: there a
+number with zeros at its end is an error when it is met (`ordering.grouped_sql`).
 """
 
 from __future__ import annotations
@@ -85,27 +87,46 @@ def distinct(block: Block, alias: str) -> Block:
 
 def combined(left: Block, right: Block, operator: tree.SetOperator) -> str:
     """The rows of a set operation without ALL, each of them once."""
+    is_left = operator is not tree.SetOperator.UNION
+    return f"({_groups(left, right, is_left=is_left)}{_HAVING[operator]})"
+
+
+def combined_all(left: Block, right: Block, operator: tree.SetOperator) -> str:
+    """The rows of INTERSECT ALL or EXCEPT ALL."""
+    one, other = (f"CAST(SUM(IF(x.s = {side}, 1, 0)) AS INT)" for side in range(2))
+    times = f"LEAST({one}, {other})"
+    if operator is tree.SetOperator.EXCEPT:
+        times = f"({one} - {other})"
+    names = _names(left)
+    groups = f"({_groups(left, right, times, is_left=True)}) AS g(n, {names})"
+    copies = "LATERAL VIEW EXPLODE(ARRAY_REPEAT(0, GREATEST(n, 0))) AS copy"
+    return f"(SELECT {names} FROM {groups} {copies})"
+
+
+def _groups(left: Block, right: Block, *shown: str, is_left: bool) -> str:
+    """Both sides together, which `x.s` tells apart, as groups of rows that are equal.
+
+    A group shows one of its rows; with `is_left`, one of the first side.
+    """
     columns, names = _columns(left, "x"), _names(left)
     sides = " UNION ALL ".join(
         f"SELECT {side} AS s, y.* FROM ({block.sql(ordered=False)}) AS y({names})"
         for side, block in enumerate((left, right))
     )
     keys = ", ".join(map(key_sql, columns))
-    chosen = ", ".join(_chosen(columns))
-    return f"(SELECT {chosen} FROM ({sides}) AS x(s, {names}) GROUP BY {keys}{_HAVING[operator]})"
+    chosen = ", ".join([*shown, *_chosen(columns, "IF(x.s = 0, {0}, NULL)" if is_left else "{0}")])
+    return f"SELECT {chosen} FROM ({sides}) AS x(s, {names}) GROUP BY {keys}"
 
 
-def _chosen(keys: Sequence[Typed]) -> list[str]:
-    """The keys of a group as it shows them."""
+def _chosen(keys: Sequence[Typed], of_rows: str = "{0}") -> list[str]:
+    """The keys of a group as it shows them, where `of_rows` leaves `{0}` null in some rows."""
     twins = [key for key in keys if has_twins(key)]
     if len(twins) == 1:
-        return [f"MIN({key.sql})" if has_twins(key) else key.sql for key in keys]
+        return [f"MIN({of_rows.format(k.sql)})" if has_twins(k) else k.sql for k in keys]
     fields = ", ".join(f"'v{n}', {key.sql}" for n, key in enumerate(twins))
+    least = f"MIN({of_rows.format(f'NAMED_STRUCT({fields})')})"
     numbers = {key.sql: n for n, key in enumerate(twins)}
-    return [
-        f"MIN(NAMED_STRUCT({fields})).v{numbers[key.sql]}" if has_twins(key) else key.sql
-        for key in keys
-    ]
+    return [f"{least}.v{numbers[key.sql]}" if has_twins(key) else key.sql for key in keys]
 
 
 def _columns(block: Block, alias: str) -> list[Typed]:

@@ -2,8 +2,8 @@
 
 Such a query is answered from an index or from the collection's rows, without the engine. It must
 give the same rows in the same order, so only what is compared alike by both is let through: no
-floating-point numbers, which have NaN; no numbers that are equal without being held alike; no
-constants that the column's own type does not hold.
+floating-point numbers, which have NaN; no constants that the column's own type does not hold.
+Numbers with scales of their own are compared by value: whoever looks rows up sees to that.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from decimal import Decimal
 import pyarrow as pa
 
 from waterclock.model.pg_types import column_type
-from waterclock.persist.numerics import python_value
-from waterclock.persist.rows import arrow_type
+from waterclock.persist.numerics import TooManyDigits, parts_of, python_value
+from waterclock.persist.rows import NUMERIC, arrow_type
 from waterclock.sql.binding.api import Comparison, ParameterPlace, SimpleQuery
 from waterclock.sql.binding.typed import Typed
-from waterclock.sql.dialect.types import is_unconstrained, name_of
+from waterclock.sql.dialect.types import name_of
 
 _ALIKE = frozenset(
     [
@@ -60,7 +60,7 @@ def _fitting(scalar: pa.Scalar, held: pa.DataType) -> object | None:
     value = _in_python(scalar)
     if value is None or scalar.type == held:
         return value
-    if isinstance(value, Decimal) and pa.types.is_decimal(held):
+    if isinstance(value, Decimal):
         return _exactly(value, held)
     if not (pa.types.is_integer(scalar.type) and pa.types.is_integer(held)):
         return None
@@ -140,9 +140,7 @@ def _stored(value: Typed) -> str:
 
 def _is_testable(value: Typed) -> bool:
     column = value.column
-    if column is None or not column.is_plain or is_unconstrained(column.type):
-        return False
-    return name_of(column.type) in _ALIKE
+    return column is not None and column.is_plain and name_of(column.type) in _ALIKE
 
 
 def _held(constant: Typed, column: Typed) -> object | None:
@@ -170,6 +168,8 @@ def _held(constant: Typed, column: Typed) -> object | None:
 
 def _exactly(value: object, target: pa.DataType) -> object | None:
     """The value as one of the type; None if the type does not hold it."""
+    if target == NUMERIC:
+        return value if isinstance(value, Decimal) and _has_room(value) else None
     try:
         held = pa.scalar(value, target)
     except (pa.ArrowInvalid, OverflowError, pa.ArrowTypeError):
@@ -178,3 +178,11 @@ def _exactly(value: object, target: pa.DataType) -> object | None:
         return None
     result: object = held.as_py()
     return result
+
+
+def _has_room(number: Decimal) -> bool:
+    try:
+        parts_of(number)
+    except TooManyDigits:
+        return False
+    return True

@@ -17,6 +17,8 @@ _SIGNIFICANT = 16
 _ROUGH = 8
 _GROUP = 4
 _MOST_SCALE = 1000
+_BESIDES = 8
+"""Digits that PostgreSQL has of an exponential before it rounds: it is rounded in two steps."""
 _EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
 _LN_10 = 2.302585092994046
 _LOG10_E = 0.434294481903252
@@ -39,7 +41,9 @@ def logarithm(base: Decimal, number: Decimal) -> Decimal:
 
 def exponential(number: Decimal) -> Decimal:
     """Of a number that is not so large that nobody could write the result."""
-    return _rounded(_EXACT.exp(number), int(float(number) * _LOG10_E), number)
+    magnitude = int(float(number) * _LOG10_E)
+    scale = max(_SIGNIFICANT - magnitude, 0, _scale(number)) + _BESIDES
+    return _rounded(_quantized(_EXACT.exp(number), scale), magnitude, number)
 
 
 def power(base: Decimal, exponent: Decimal) -> Decimal:

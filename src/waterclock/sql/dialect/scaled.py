@@ -38,6 +38,11 @@ _CONSTANT = re.compile(
     r"(?:CAST\()?\(?(-?[0-9]+(?:[.][0-9]+)?)(?:BD|S|L)?\)?(?: AS DECIMAL\([0-9]+,[0-9]+\)\))?"
 )
 """A constant as `dialect.literals` writes it."""
+RANGE_SCALE = 18
+"""How many digits behind the point numbers have that a frame of a window counts from."""
+_OUT_OF_RANGE = raised(
+    "22003", f"a RANGE of a numeric with more than {RANGE_SCALE} digits behind the point"
+)
 _EXACT = Context(prec=10 * MOST_DIGITS)
 _HELD = f"{Exact.HELD}("
 
@@ -179,6 +184,14 @@ def cut_to(value: str, places: int, target: PgType) -> str:
         return f"CAST({value}.v.w AS {kind})"
     unit = decimal_literal(Decimal(10**-places))
     return f"CAST(({value}.v.w - {value}.v.w % {unit}) AS {kind})"
+
+
+def in_range(value: str) -> str:
+    """A decimal that is just as large, to add to or take from; an error if there is none."""
+    number = number_of(value, NUMERIC)
+    decimal = f"CAST({Exact.TEXT}({number}) AS DECIMAL({MOST_DIGITS},{RANGE_SCALE}))"
+    is_long = f"{Exact.SCALE}({Exact.TRIMMED}({number})) > {RANGE_SCALE}"
+    return f"(CASE WHEN {is_long} THEN {_OUT_OF_RANGE} ELSE {decimal} END)"
 
 
 def extreme_sql(values: Sequence[str], sign: str) -> str:

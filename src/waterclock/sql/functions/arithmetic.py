@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal
 
-from waterclock.model.exact import Exact
+from waterclock.model.exact import FLOAT, Exact
 from waterclock.model.pg_types import (
     FLOAT4,
     FLOAT8,
@@ -24,12 +24,17 @@ from waterclock.sql.dialect import divisions, numerics, scaled
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.literals import decimal_literal
 from waterclock.sql.dialect.types import MOST_DIGITS, bounded, digits, is_unconstrained, spark_type
-from waterclock.sql.functions.exponentials import known_power, known_sql, known_type
+from waterclock.sql.functions.exponentials import (
+    constant_sql,
+    constant_type,
+    held_power,
+    known_power,
+    power_sql,
+)
 from waterclock.sql.functions.registry import (
     Argument,
     Function,
     Invalid,
-    Refused,
     ResultRule,
     SqlRule,
     Use,
@@ -154,55 +159,47 @@ def _quotient(use: Use) -> str:
     return divisions.quotient_sql(left.sql, left.type, right.sql, right.type)
 
 
-def _exponent(exponent: Argument) -> int:
-    """A constant exponent that only multiplies; `Refused` if it is another one."""
-    number = exponent.value
-    if not isinstance(number, Decimal) or number != int(number) or not 0 <= number <= _MOST_POWER:
-        raise Refused(
-            f"a power of numeric numbers but by a constant from 0 to {_MOST_POWER}",
-            "Cast one of them to double precision.",
-        )
-    return int(number)
-
-
 def power_type(arguments: tuple[Argument, ...]) -> PgType:
     base, exponent = arguments
-    if known_power(arguments) is not None:
-        return known_type(known_power)(arguments)
-    times = _exponent(exponent)
-    if is_unconstrained(base.type):
+    if (number := known_power(arguments)) is not None:
+        return constant_type(number)
+    if is_unconstrained(base.type) or not _only_multiplies(exponent):
         return NUMERIC
     precision, scale = digits(base.type)
     shown = max(numerics.QUOTIENT_SCALE, scale)
-    is_short = (precision - scale) * times + shown < MOST_DIGITS
+    is_short = (precision - scale) * int(exponent.value) + shown < MOST_DIGITS
     return bounded(MOST_DIGITS, shown) if is_short else NUMERIC
 
 
+def _only_multiplies(exponent: Argument) -> bool:
+    """Whether it is a constant whose powers have digits that are known beforehand."""
+    number = exponent.value
+    return isinstance(number, Decimal) and number == int(number) and 0 <= number <= _MOST_POWER
+
+
 def numeric_power(use: Use) -> str:
-    """The base times itself, with all its digits, and rounded at the end."""
     base, exponent = use.arguments
-    if known_power(use.arguments) is not None:
-        return known_sql(known_power)(use)
-    number = scaled.number_of(base.sql, base.type)
-    power = f"{Exact.POWER}({number}, {_exponent(exponent)})"
+    if (number := known_power(use.arguments)) is not None:
+        return constant_sql(number, use.result)
     if is_unconstrained(use.result):
-        return scaled.held(power)
-    return f"CAST({Exact.TEXT}({power}) AS {spark_type(use.result)})"
+        return held_power(base, exponent)
+    return f"CAST({Exact.TEXT}({power_sql(base, exponent)}) AS {spark_type(use.result)})"
 
 
-POWER_DOC = f"A power, of constants or of a constant exponent from 0 to {_MOST_POWER}."
 _FOR_POWERS = "2201F"
+_POWER = FLOAT.format("power") + "({0}, {1})"
+_BOTH_FINITE = f"ABS({{0}}) < {_INFINITE} AND ABS({{1}}) < {_INFINITE}"
 POWER = (
     "(CASE WHEN {0} = 0 AND {1} < 0 THEN "
     + raised(_FOR_POWERS, "zero raised to a negative power is undefined")
     + " WHEN {0} < 0 AND {1} <> RINT({1}) THEN "
     + raised(_FOR_POWERS, "a negative number raised to a non-integer power yields a complex result")
-    + f" WHEN ABS(POWER({{0}}, {{1}})) = {_INFINITE} AND ABS({{0}}) < {_INFINITE}"
-    + f" AND ABS({{1}}) < {_INFINITE} THEN {_OVER}"
-    + f" WHEN POWER({{0}}, {{1}}) = 0D AND {{0}} <> 0D AND ABS({{0}}) < {_INFINITE}"
-    + f" AND ABS({{1}}) < {_INFINITE} THEN {_UNDER}"
-    + " ELSE POWER({0}, {1}) END)"
+    + " WHEN ABS({1} * LN(ABS({0}))) > 700D THEN"  # only there it may be too large or too small
+    + f" CASE WHEN ABS({_POWER}) = {_INFINITE} AND {_BOTH_FINITE} THEN {_OVER}"
+    + f" WHEN {_POWER} = 0D AND {{0}} <> 0D AND {_BOTH_FINITE} THEN {_UNDER}"
+    + f" ELSE {_POWER} END ELSE {_POWER} END)"
 )
+CUBE_ROOT = FLOAT.format("cbrt") + "({0})"
 SQUARE_ROOT = (
     "(CASE WHEN {0} < 0 THEN "
     + raised(_FOR_POWERS, "cannot take square root of a negative number")
@@ -216,7 +213,7 @@ _NUMERICS = (
     scalar("*", _TWO, _of_two(numerics.product_type), _product, "The product."),
     scalar("/", _TWO, _quotient_type, _quotient, "The quotient."),
     scalar("%", _TWO, _of_two(numerics.remainder_type), _remainder, "The remainder."),
-    scalar("^", _TWO, power_type, numeric_power, POWER_DOC),
+    scalar("^", _TWO, power_type, numeric_power, "A power."),
 )
 
 
@@ -287,7 +284,7 @@ OPERATORS: tuple[Function, ...] = (
     *_bits(),
     scalar("^", (FLOAT8, FLOAT8), FLOAT8, POWER, "A power."),
     scalar("|/", (FLOAT8,), FLOAT8, SQUARE_ROOT, "The square root."),
-    scalar("||/", (FLOAT8,), FLOAT8, "CBRT({0})", "The cube root."),
+    scalar("||/", (FLOAT8,), FLOAT8, CUBE_ROOT, "The cube root."),
     scalar("+", (MZ_TIMESTAMP, INT8), MZ_TIMESTAMP, "({0} + {1})", "So many milliseconds later."),
     scalar("-", (MZ_TIMESTAMP, INT8), MZ_TIMESTAMP, "({0} - {1})", "Milliseconds earlier."),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from waterclock.model.exact import Exact
+from waterclock.model.exact import FLOAT, Exact
 from waterclock.model.pg_types import (
     FLOAT4,
     FLOAT8,
@@ -15,6 +15,7 @@ from waterclock.model.pg_types import (
     TEXT,
     PgType,
 )
+from waterclock.persist.numerics import MOST_SCALE
 from waterclock.sql.dialect import divisions, scaled
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.types import MOST_DIGITS, bounded, digits, is_unconstrained, spark_type
@@ -23,7 +24,6 @@ from waterclock.sql.functions.arithmetic import (
     ABSOLUTE,
     OPERATORS,
     POWER,
-    POWER_DOC,
     SQUARE_ROOT,
     numeric_power,
     power_type,
@@ -35,7 +35,6 @@ from waterclock.sql.functions.number_reading import number_reading, read_type
 from waterclock.sql.functions.registry import (
     Argument,
     Function,
-    Refused,
     ResultRule,
     SqlRule,
     Stability,
@@ -95,35 +94,48 @@ def _sign(use: Use) -> str:
     return f"CAST(SIGN({value.sql}) AS {spark_type(use.result)})"
 
 
-def _places(argument: Argument) -> int:
-    """A number of digits, which has to be a constant."""
-    if argument.value is None:
-        raise Refused("rounding to a number of digits that is not constant")
-    return int(argument.value)
+def _places(argument: Argument) -> int | None:
+    """A constant number of digits."""
+    return None if argument.value is None else int(argument.value)
 
 
 def _to_places(arguments: tuple[Argument, ...]) -> PgType:
-    wanted = max(0, min(_places(arguments[1]), MOST_DIGITS))
+    places = _places(arguments[1])
+    if places is None or places > MOST_SCALE:
+        return NUMERIC
+    wanted = max(0, places)
     if is_unconstrained(arguments[0].type):
         return bounded(MOST_DIGITS - 1, wanted)
     precision, scale = digits(arguments[0].type)
-    return bounded(max(precision - scale + 1, 1) + wanted, wanted)
+    whole = max(precision - scale + 1, 1)
+    return bounded(whole + wanted, wanted) if whole + wanted <= MOST_DIGITS else NUMERIC
+
+
+def _to_any_places(use: Use, function: Exact) -> str:
+    """To a number of digits that is known of each row only, or very large."""
+    value, places = use.arguments
+    return scaled.held(f"{function}({scaled.number_of(value.sql, value.type)}, {places.sql})")
 
 
 def _rounded(use: Use) -> str:
-    places = _places(use.arguments[1])
-    if is_unconstrained(use.arguments[0].type):
-        value = use.arguments[0].sql
-        if places < 0:
-            return f"CAST(ROUND({value}.v.w, {places}) AS {spark_type(use.result)})"
-        return scaled.to_exact(value, use.result)
-    return f"CAST(ROUND({use.arguments[0].sql}, {places}) AS {spark_type(use.result)})"
+    value, places = use.arguments[0], _places(use.arguments[1])
+    if places is None or is_unconstrained(use.result):
+        return _to_any_places(use, Exact.ROUNDED)
+    if not is_unconstrained(value.type):
+        return f"CAST(ROUND({value.sql}, {places}) AS {spark_type(use.result)})"
+    if places < 0:
+        rounded = f"{Exact.ROUNDED}({scaled.number_of(value.sql, value.type)}, {places})"
+        return f"CAST({Exact.TEXT}({rounded}) AS {spark_type(use.result)})"
+    return scaled.to_exact(value.sql, use.result)
 
 
 def _cut(use: Use) -> str:
     value, places = use.arguments[0], 0
     if len(use.arguments) > 1:
-        places = _places(use.arguments[1])
+        found = _places(use.arguments[1])
+        if found is None or is_unconstrained(use.result):
+            return _to_any_places(use, Exact.CUT)
+        places = found
     if is_unconstrained(value.type):
         return scaled.cut_to(value.sql, places, use.result)
     if places >= digits(value.type)[1]:
@@ -144,7 +156,7 @@ def _positive(name: str) -> str:
         + raised("2201E", "cannot take logarithm of zero")
         + " WHEN {0} < 0 THEN "
         + raised("2201E", "cannot take logarithm of a negative number")
-        + f" ELSE {name}({{0}}) END)"
+        + f" ELSE {FLOAT.format(name)}({{0}}) END)"
     )
 
 
@@ -156,26 +168,21 @@ def _each(
 
 _INFINITE = "CAST('Infinity' AS DOUBLE)"
 _OUTSIDE = raised("22003", "input is out of range")
-_NEGATIVE_ZERO = "CAST({0} AS STRING) = '-0.0'"
-_ANGLE = (
-    "(CASE WHEN {0} = 0D AND ({1} < 0D OR CAST({1} AS STRING) = '-0.0')"
-    f" THEN CASE WHEN {_NEGATIVE_ZERO} THEN - PI() ELSE PI() END"
-    " WHEN {0} = 0D AND {1} >= 0D AND NOT ISNAN({1}) THEN {0} ELSE ATAN2({0}, {1}) END)"
-)
 _EXPONENTIAL = (
-    f"(CASE WHEN EXP({{0}}) = {_INFINITE} AND {{0}} < {_INFINITE} THEN "
+    # Beyond these the result has no room, or is less than half of the least number.
+    f"(CASE WHEN {{0}} > 709.782712893384D AND {{0}} < {_INFINITE} THEN "
     + raised("22003", "value out of range: overflow")
-    + f" WHEN EXP({{0}}) = 0D AND {{0}} > - {_INFINITE} THEN "
+    + f" WHEN {{0}} < -745.1332191019411D AND {{0}} > - {_INFINITE} THEN "
     + raised("22003", "value out of range: underflow")
-    + " ELSE EXP({0}) END)"
+    + f" ELSE {FLOAT.format('exp')}({{0}}) END)"
 )
 _DEGREE = "0.017453292519943295D"
 
 
 def _bounded_floats() -> list[Function]:
     """Functions that are not defined everywhere."""
-    endless = f"(CASE WHEN ABS({{0}}) = {_INFINITE} THEN {_OUTSIDE} ELSE "
-    beyond = f"(CASE WHEN ABS({{0}}) > 1D AND NOT ISNAN({{0}}) THEN {_OUTSIDE} ELSE "
+    endless = f"ABS({{0}}) = {_INFINITE}"
+    beyond = "ABS({0}) > 1D AND NOT ISNAN({0})"
     kinds = {
         "sin": ("The sine.", endless),
         "cos": ("The cosine.", endless),
@@ -183,27 +190,44 @@ def _bounded_floats() -> list[Function]:
         "cot": ("The cotangent.", endless),
         "asin": ("The inverse sine.", beyond),
         "acos": ("The inverse cosine.", beyond),
+        "sind": ("The sine of degrees.", endless),
+        "cosd": ("The cosine of degrees.", endless),
+        "tand": ("The tangent of degrees.", endless),
+        "cotd": ("The cotangent of degrees.", endless),
+        "asind": ("The inverse sine in degrees.", beyond),
+        "acosd": ("The inverse cosine in degrees.", beyond),
+        "acosh": ("The inverse hyperbolic cosine.", "{0} < 1D"),
+        "atanh": ("The inverse hyperbolic tangent.", beyond),
     }
     return [
-        scalar(name, (FLOAT8,), FLOAT8, f"{guard}{name.upper()}({{0}}) END)", doc)
-        for name, (doc, guard) in kinds.items()
+        scalar(
+            *(name, (FLOAT8,), FLOAT8),
+            f"(CASE WHEN {outside} THEN {_OUTSIDE} ELSE {FLOAT.format(name)}({{0}}) END)",
+            doc,
+        )
+        for name, (doc, outside) in kinds.items()
     ]
 
 
 def _floats() -> list[Function]:
-    """Functions of one float that are called the same in Spark."""
+    """Functions of one float, or two, that are defined everywhere."""
     names = {
         "atan": "The inverse tangent.",
+        "atand": "The inverse tangent in degrees.",
         "sinh": "The hyperbolic sine.",
         "cosh": "The hyperbolic cosine.",
         "tanh": "The hyperbolic tangent.",
         "asinh": "The inverse hyperbolic sine.",
         "cbrt": "The cube root.",
     }
-    return [
-        scalar(name, (FLOAT8,), FLOAT8, f"{name.upper()}({{0}})", doc)
+    found = [
+        scalar(name, (FLOAT8,), FLOAT8, FLOAT.format(name) + "({0})", doc)
         for name, doc in names.items()
     ]
+    for name, doc in (("atan2", "The angle of a point."), ("atan2d", "The same in degrees.")):
+        sql = FLOAT.format(name) + "({0}, {1})"
+        found.append(scalar(name, (FLOAT8, FLOAT8), FLOAT8, sql, doc))
+    return found
 
 
 def _modulo() -> list[Function]:
@@ -271,19 +295,18 @@ FUNCTIONS: tuple[Function, ...] = (
     scalar("sign", (NUMERIC,), bounded(1, 0), _sign, "-1, 0 or 1."),
     scalar("sqrt", (FLOAT8,), FLOAT8, SQUARE_ROOT, "The square root."),
     scalar("sqrt", (NUMERIC,), NUMERIC, _root, "The square root."),
-    scalar("ln", (FLOAT8,), FLOAT8, _positive("LN"), "The natural logarithm."),
+    scalar("ln", (FLOAT8,), FLOAT8, _positive("ln"), "The natural logarithm."),
     *LOGARITHMS,
-    scalar("log", (FLOAT8,), FLOAT8, _positive("LOG10"), "The logarithm to base 10."),
-    scalar("log10", (FLOAT8,), FLOAT8, _positive("LOG10"), "The logarithm to base 10."),
+    scalar("log", (FLOAT8,), FLOAT8, _positive("log10"), "The logarithm to base 10."),
+    scalar("log10", (FLOAT8,), FLOAT8, _positive("log10"), "The logarithm to base 10."),
     *(
         entry
         for name in ("power", "pow")
         for entry in (
             scalar(name, (FLOAT8, FLOAT8), FLOAT8, POWER, "A power."),
-            scalar(name, (NUMERIC, NUMERIC), power_type, numeric_power, POWER_DOC),
+            scalar(name, (NUMERIC, NUMERIC), power_type, numeric_power, "A power."),
         )
     ),
-    scalar("atan2", (FLOAT8, FLOAT8), FLOAT8, _ANGLE, "The angle of a point."),
     scalar("pi", (), FLOAT8, "PI()", "The number pi.", never_null=True),
     scalar("div", (NUMERIC, NUMERIC), _quotient_digits, _whole_quotient, "The whole quotient."),
     *(

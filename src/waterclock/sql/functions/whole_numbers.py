@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from waterclock.model.exact import Exact
 from waterclock.model.pg_types import FLOAT8, INT4, INT8, NUMERIC, PgType, numeric
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.letting import let
-from waterclock.sql.dialect.texts import text_of
+from waterclock.sql.dialect.scaled import combined, held, into, number_of
 from waterclock.sql.dialect.types import (
     ANYCOMPATIBLE,
     ANYCOMPATIBLEARRAY,
     digits,
     is_unconstrained,
-    name_of,
 )
-from waterclock.sql.functions.registry import Function, Refused, SqlRule, Use, scalar
+from waterclock.sql.functions.registry import Function, SqlRule, Use, scalar
 
 _NEGATIVE = raised("22003", "factorial of a negative number is undefined")
 _LARGE = raised("22003", "value overflows numeric format")
@@ -31,7 +31,6 @@ _NO_BUCKET = raised("2201G", "count must be greater than zero")
 _NAN = raised("2201G", "operand, lower bound, and upper bound cannot be NaN")
 _INFINITE = raised("2201G", "lower and upper bounds must be finite")
 _NULL_THRESHOLD = raised("22004", "thresholds array must not contain NULLs")
-_MOST_DIGITS = 18
 
 
 def _gcd(kind: PgType) -> str:
@@ -55,45 +54,41 @@ def _lcm(kind: PgType) -> SqlRule:
     return written
 
 
-def _bucket(use: Use) -> str:
+def _float_bucket(use: Use) -> str:
+    infinity = "CAST('Infinity' AS DOUBLE)"
+    quotients = ("b.n * (b.x - b.a) / (b.b - b.a)", "b.n * (b.a - b.x) / (b.a - b.b)")
+    up, down = (
+        f"CASE WHEN ABS({each}) < {infinity} THEN FLOOR({each} + 1) ELSE {_TOO_FAR} END"
+        for each in quotients
+    )
+    checks = (
+        f" WHEN ISNAN(b.x) OR ISNAN(b.a) OR ISNAN(b.b) THEN {_NAN}"
+        f" WHEN ABS(b.a) = {infinity} OR ABS(b.b) = {infinity} THEN {_INFINITE}"
+    )
+    return _bucket([each.sql for each in use.arguments], "", checks, up, down)
+
+
+def _exact_bucket(use: Use) -> str:
+    *numbers, count = use.arguments
+    held = [into(each.sql, each.type) for each in numbers]
+    read = ", ".join(number_of(f"b.{name}", NUMERIC) for name in "xab")
+    inside = f"{Exact.BUCKET}({read}, b.n)"
+    return _bucket([*held, count.sql], ".v", "", inside, inside)
+
+
+def _bucket(arguments: list[str], value: str, checks: str, up: str, down: str) -> str:
     """Up or down from one bound to the other; 0 before the first, one more than all behind."""
-    names = dict(zip("xabn", (each.sql for each in use.arguments), strict=True))
-    is_float = name_of(use.arguments[0].type) == "float8"
-    up, down = "b.n * (b.x - b.a) {0} (b.b - b.a)", "b.n * (b.a - b.x) {0} (b.a - b.b)"
-    checks = f"WHEN b.n <= 0 THEN {_NO_BUCKET}"
-    if is_float:
-        infinity = "CAST('Infinity' AS DOUBLE)"
-        quotients = (each.format("/") for each in (up, down))
-        up, down = (
-            f"CASE WHEN ABS({each}) < {infinity} THEN FLOOR({each} + 1) ELSE {_TOO_FAR} END"
-            for each in quotients
-        )
-        checks += (
-            f" WHEN ISNAN(b.x) OR ISNAN(b.a) OR ISNAN(b.b) THEN {_NAN}"
-            f" WHEN ABS(b.a) = {infinity} OR ABS(b.b) = {infinity} THEN {_INFINITE}"
-        )
-    else:
-        _require_room(use)
-        up, down = (f"{each.format('DIV')} + 1" for each in (up, down))
+    x, first, end = (f"b.{name}{value}" for name in "xab")
     last = "CAST(b.n + 1 AS INT)"
     body = (
         "(CASE WHEN b.x IS NULL OR b.a IS NULL OR b.b IS NULL OR b.n IS NULL THEN NULL"
-        f" {checks} WHEN b.a = b.b THEN {_UNEQUAL}"
-        f" WHEN b.a < b.b THEN CASE WHEN b.x < b.a THEN 0 WHEN b.x >= b.b THEN {last}"
+        f" WHEN b.n <= 0 THEN {_NO_BUCKET}{checks} WHEN {first} = {end} THEN {_UNEQUAL}"
+        f" WHEN {first} < {end} THEN CASE WHEN {x} < {first} THEN 0 WHEN {x} >= {end} THEN {last}"
         f" ELSE CAST({up} AS INT) END"
-        f" ELSE CASE WHEN b.x > b.a THEN 0 WHEN b.x <= b.b THEN {last}"
+        f" ELSE CASE WHEN {x} > {first} THEN 0 WHEN {x} <= {end} THEN {last}"
         f" ELSE CAST({down} AS INT) END END)"
     )
-    return let(names, "b", body)
-
-
-def _require_room(use: Use) -> None:
-    for each in use.arguments[:3]:
-        if is_unconstrained(each.type) or digits(each.type)[0] > _MOST_DIGITS:
-            raise Refused(
-                "width_bucket() of numbers of so many digits",
-                "Cast them to numeric(18,s) or double precision.",
-            )
+    return let(dict(zip("xabn", arguments, strict=True)), "b", body)
 
 
 _AMONG = (
@@ -112,10 +107,23 @@ def _scale(use: Use) -> str:
 
 def _least_scale(use: Use) -> str:
     [value] = use.arguments
-    text = text_of(value.sql, value.type, use.zone)
-    return f"LENGTH(REGEXP_EXTRACT({text}, '[.]([0-9]*[1-9])0*\\u0024', 1))"
+    return f"{Exact.SCALE}({Exact.TRIMMED}({number_of(value.sql, value.type)}))"
 
 
+def _trimmed(use: Use) -> str:
+    [value] = use.arguments
+    return held(f"{Exact.TRIMMED}({number_of(value.sql, value.type)})")
+
+
+def _of_two(function: Exact) -> SqlRule:
+    def written(use: Use) -> str:
+        left, right = use.arguments
+        return combined(function, left.sql, left.type, right.sql, right.type)
+
+    return written
+
+
+_TWO = (NUMERIC, NUMERIC)
 FUNCTIONS: tuple[Function, ...] = (
     scalar("factorial", (INT8,), numeric(38, 0), _FACTORIAL, "The product of all up to it."),
     *(
@@ -126,12 +134,14 @@ FUNCTIONS: tuple[Function, ...] = (
         scalar("lcm", (kind, kind), kind, _lcm(kind), "The least common multiple.")
         for kind in (INT4, INT8)
     ),
+    scalar("gcd", _TWO, NUMERIC, _of_two(Exact.DIVISOR), "The greatest common divisor."),
+    scalar("lcm", _TWO, NUMERIC, _of_two(Exact.MULTIPLE), "The least common multiple."),
     *(
         scalar(
-            *("width_bucket", (kind, kind, kind, INT4), INT4, _bucket),
+            *("width_bucket", (kind, kind, kind, INT4), INT4, rule),
             "Which of so many equal parts between two bounds it is in.",
         )
-        for kind in (FLOAT8, NUMERIC)
+        for kind, rule in ((FLOAT8, _float_bucket), (NUMERIC, _exact_bucket))
     ),
     scalar(
         *("width_bucket", (ANYCOMPATIBLE, ANYCOMPATIBLEARRAY), INT4, _AMONG),
@@ -139,4 +149,5 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     scalar("scale", (NUMERIC,), INT4, _scale, "How many digits are behind the point."),
     scalar("min_scale", (NUMERIC,), INT4, _least_scale, "How many of them are needed."),
+    scalar("trim_scale", (NUMERIC,), NUMERIC, _trimmed, "The number with only these."),
 )
