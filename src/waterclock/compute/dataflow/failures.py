@@ -93,10 +93,22 @@ _NEVER_FAIL = frozenset(
 _CHOICES = frozenset({"CaseWhen", "If"})
 _CALL = "StaticInvoke"
 _NUMERICS = "waterclock.Numerics"
+_WITHOUT_FAULTS = frozenset(
+    f"waterclock.{name}" for name in ("Floats", "Angles", "Degrees", "Documents", "Matches")
+)
+"""Classes of ours whose methods have a value, if only NaN, for all arguments."""
 _OF_NUMERICS = {
     "held": Reason("22003", TOO_LONG),
     **dict.fromkeys(("quotient", "wholeQuotient", "remainder"), faults.DIVISION_BY_ZERO),
     "root": Reason("2201F", "cannot take square root of a negative number"),
+    "log": faults.DIVISION_BY_ZERO,
+    **dict.fromkeys(("exp", "power"), Reason("22003", TOO_LONG)),
+    "notZero": Reason("2201E", "cannot take logarithm of zero"),
+    "notNegative": Reason("2201E", "cannot take logarithm of a negative number"),
+    "defined": Reason("2201F", "zero raised to a negative power is undefined"),
+    "real": Reason(
+        "2201F", "a negative number raised to a non-integer power yields a complex result"
+    ),
 }
 """What the methods of this class of ours say where they have no value; all others have one."""
 _DIVISIONS = frozenset({"Divide", "IntegralDivide", "Remainder", "Pmod"})
@@ -204,6 +216,8 @@ class Failures:
             return True
         if (method := _method_of_ours(expression)) is not None:
             return method not in _OF_NUMERICS
+        if expression.kind == _CALL:
+            return expression.java.staticObject().getName() in _WITHOUT_FAULTS
         return expression.kind in _SUMS and _type_name(expression) in ("float", "double")
 
 

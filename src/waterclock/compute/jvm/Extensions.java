@@ -15,63 +15,100 @@ import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.BoxedUnit;
 
-/** The functions that every session of Spark gets from us (spark.sql.extensions). */
+/** What every session of Spark gets from us (spark.sql.extensions): functions, and a parser. */
 public final class Extensions extends AbstractFunction1 {
     private static final DataType NUMBER = new ObjectType(BigDecimal.class);
     private static final DataType HELD =
         DataType.fromDDL("struct<v: struct<w: decimal(38,0), f: decimal(36,36)>, s: smallint>");
 
+    /** Functions of numbers that give numbers, and are called here as they are in Java. */
+    private static final String[] EXACT = {
+        "read", "parsed", "absolute", "negative", "sum", "difference", "product", "quotient",
+        "remainder", "variance", "root", "power", "rounded", "cut", "above", "below", "ln", "log",
+        "exp", "defined", "real", "trimmed", "divisor", "multiple"
+    };
+    private static final String[] FLOATS = {
+        "exp", "ln", "log10", "power", "cbrt", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"
+    };
+    private static final String[] ANGLES = {
+        "sin", "cos", "tan", "cot", "asin", "acos", "atan", "atan2"
+    };
+    private static final String[] DEGREES = {
+        "sind", "cosd", "tand", "cotd", "asind", "acosd", "atand", "atan2d"
+    };
+
     public Object apply(Object given) {
         SparkSessionExtensions extensions = (SparkSessionExtensions) given;
-        add(extensions, "of_decimal", "ofDecimal", NUMBER);
-        add(extensions, "read", "read", NUMBER);
-        add(extensions, "parsed", "parsed", NUMBER);
-        add(extensions, "held", "held", HELD);
-        add(extensions, "text", "text", DataTypes.StringType);
-        add(extensions, "double", "toDouble", DataTypes.DoubleType);
-        add(extensions, "float", "toFloat", DataTypes.FloatType);
-        add(extensions, "sign", "sign", DataTypes.IntegerType);
-        add(extensions, "absolute", "absolute", NUMBER);
-        add(extensions, "negative", "negative", NUMBER);
-        add(extensions, "sum", "sum", NUMBER);
-        add(extensions, "difference", "difference", NUMBER);
-        add(extensions, "product", "product", NUMBER);
-        add(extensions, "quotient", "quotient", NUMBER);
-        add(extensions, "whole_quotient", "wholeQuotient", NUMBER);
-        add(extensions, "remainder", "remainder", NUMBER);
-        add(extensions, "variance", "variance", NUMBER);
-        add(extensions, "root", "root", NUMBER);
-        add(extensions, "root_of_same_scale", "rootOfSameScale", NUMBER);
-        add(extensions, "power", "power", NUMBER);
-        add(extensions, "rounded", "rounded", NUMBER);
-        add(extensions, "cut", "cut", NUMBER);
-        add(extensions, "above", "above", NUMBER);
-        add(extensions, "below", "below", NUMBER);
+        for (int n = 0; n < EXACT.length; n++) {
+            exact(extensions, EXACT[n], EXACT[n], NUMBER);
+        }
+        exact(extensions, "of_decimal", "ofDecimal", NUMBER);
+        exact(extensions, "held", "held", HELD);
+        exact(extensions, "text", "text", DataTypes.StringType);
+        exact(extensions, "double", "toDouble", DataTypes.DoubleType);
+        exact(extensions, "float", "toFloat", DataTypes.FloatType);
+        exact(extensions, "sign", "sign", DataTypes.IntegerType);
+        exact(extensions, "scale", "scale", DataTypes.IntegerType);
+        exact(extensions, "bucket", "bucket", DataTypes.IntegerType);
+        exact(extensions, "whole_quotient", "wholeQuotient", NUMBER);
+        exact(extensions, "root_of_same_scale", "rootOfSameScale", NUMBER);
+        exact(extensions, "not_zero", "notZero", NUMBER);
+        exact(extensions, "not_negative", "notNegative", NUMBER);
+        floats(extensions, Floats.class, FLOATS);
+        floats(extensions, Angles.class, ANGLES);
+        floats(extensions, Degrees.class, DEGREES);
+        add(extensions, Documents.class, "json_contains", "contains", DataTypes.BooleanType);
+        add(extensions, Matches.class, "match_count", "count", DataTypes.IntegerType);
+        add(extensions, Matches.class, "match_group", "group", DataTypes.StringType);
+        add(extensions, Matches.class, "match_place", "place", DataTypes.IntegerType);
+        add(extensions, Matches.class, "match_replaced", "replaced", DataTypes.StringType);
+        add(extensions, Matches.class, "normalized", "normalized", DataTypes.StringType);
+        add(extensions, Matches.class, "is_normalized", "isNormalized", DataTypes.BooleanType);
+        extensions.injectParser(new Reading.Maker());
         return BoxedUnit.UNIT;
     }
 
-    /** Has a function of numbers mean a method of ours. */
-    private static void add(
+    private static void exact(
             SparkSessionExtensions extensions, String function, String method, DataType type) {
-        String name = "wc_exact_" + function;
-        ExpressionInfo info = new ExpressionInfo(Numerics.class.getName(), null, name, "", "");
+        add(extensions, Numerics.class, "exact_" + function, method, type);
+    }
+
+    private static void floats(
+            SparkSessionExtensions extensions, Class owner, String[] methods) {
+        for (int n = 0; n < methods.length; n++) {
+            add(extensions, owner, "float_" + methods[n], methods[n], DataTypes.DoubleType);
+        }
+    }
+
+    /** Has a function of SQL's mean a method of ours. */
+    private static void add(
+            SparkSessionExtensions extensions,
+            Class owner,
+            String function,
+            String method,
+            DataType type) {
+        String name = "wc_" + function;
+        ExpressionInfo info = new ExpressionInfo(owner.getName(), null, name, "", "");
         extensions.injectFunction(
-            new Tuple3(new FunctionIdentifier(name), info, new Extensions.Call(method, type)));
+            new Tuple3(
+                new FunctionIdentifier(name), info, new Extensions.Call(owner, method, type)));
     }
 
     /** Makes an expression of the arguments: it is null if one of them is. */
     private static final class Call extends AbstractFunction1 {
+        private final Class owner;
         private final String method;
         private final DataType type;
 
-        Call(String method, DataType type) {
+        Call(Class owner, String method, DataType type) {
+            this.owner = owner;
             this.method = method;
             this.type = type;
         }
 
         public Object apply(Object arguments) {
             return new StaticInvoke(
-                Numerics.class, type, method, (Seq) arguments, Nil$.MODULE$,
+                owner, type, method, (Seq) arguments, Nil$.MODULE$,
                 true, true, true, Option.empty());
         }
     }

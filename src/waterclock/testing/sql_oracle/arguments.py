@@ -33,6 +33,7 @@ VALUES: dict[str, tuple[Value, ...]] = {
         *("9223372036854775807", "-9223372036854775808"),
     ),
     "oid": (None, "0", "1", "2147483647"),
+    "regtype": (None, "integer", "text[]", "boolean", "name"),
     "uint8": (None, "0", "1", "18446744073709551615"),
     "mz_timestamp": (None, "0", "1", "1700000000000"),
     "float4": (None, *_FLOATS, "3.4028235e38", "1e-40", "16777216"),

@@ -52,6 +52,7 @@ LEFT_OUT = {
     "gen_random_uuid": "chance",
     "version": "it names this system",
     "mz_now": "PostgreSQL has none",
+    **dict.fromkeys(("clock_timestamp", "timeofday"), "it is never the same twice"),
     **dict.fromkeys(RECORDS, "the query tells its columns"),
 }
 _NUMBERS = frozenset({INT4.oid, INT8.oid, NUMERIC.oid})
@@ -108,7 +109,13 @@ CONSTANTS: dict[str, dict[int, tuple[str, ...]]] = {
     "~": {1: tuple(f"'{each}'" for each in _REGEXES)},
     "~~": {1: tuple(f"'{each}'" for each in _LIKES), 2: ("'#'", "''")},
     "similar": {1: ("'%(b|d)%'", "'[a-z]+'", "'_*'", "'a,%'"), 2: ("'#'",)},
-    "regexp_replace": {2: ("'X'", "'<\\1>'", "''"), 3: ("'g'", "'i'", "'gi'")},
+    "regexp_replace": {2: ("'X'", "'<\\1>'", "''"), 3: ("'g'", "'i'", "'gi'"), 5: ("'i'",)},
+    "regexp_count": {3: ("'i'",)},
+    "regexp_substr": {4: ("'i'",)},
+    "regexp_instr": {5: ("'i'",)},
+    "normalize": {1: ("nfc", "nfd", "nfkc", "nfkd")},
+    "is_normalized": {1: ("'nfc'", "'NFD'", "'nfkc'", "'nfkd'", "'nfx'")},
+    "unistr": {0: (r"'d\0061t\+000061'", r"'\u00e4\U0001F600\\'", r"'\zz'", r"'\d83d\de00'")},
     "regexp_like": {2: ("'i'", "'n'")},
     "regexp_match": {2: ("'i'",)},
     "regexp_matches": {2: ("'g'", "'i'", "'gi'")},
@@ -117,13 +124,19 @@ CONSTANTS: dict[str, dict[int, tuple[str, ...]]] = {
     "regexp_split_to_array": {2: ("'i'",)},
     "->": {1: ("'a'", "'b'", "'it''s'", "''", "0", "1", "-1", "7")},
     "#>": {1: _PATHS},
-    "@>": {1: _JSONS},
-    "<@": {0: _JSONS},
+    "@>": {1: (*_JSONS, "a1")},
+    "<@": {0: (*_JSONS, "a0")},
     "#-": {1: _PATHS},
     "to_date": {1: ("'YYYY-MM-DD'", "'YYYY-MM-DDD'", "'DD Mon YYYY'")},
     "to_timestamp": {1: ("'YYYY-MM-DD HH24:MI:SS'", "'YYYY-MM-DD'", "'YYYY-MM-DD HH12:MI:SS'")},
     "format": {0: ("'<%s> 100%% [%s]'", "'%I = %L'", "'%2$s|%1$-9s|%5s'", "'100%%'", "'%x'")},
     "jsonb_set": {1: _PATHS[1:6], 2: ("'{\"new\": 1}'::jsonb",), 3: ("true", "false")},
+    "jsonb_set_lax": {
+        1: _PATHS[1:6:2],
+        2: ("'{\"new\": 1}'::jsonb", "NULL::jsonb"),
+        3: ("true", "false"),
+        4: ("'raise_exception'", "'use_json_null'", "'delete_key'", "'return_target'", "'no'"),
+    },
     "jsonb_insert": {1: _PATHS[1:6], 2: ("'{\"new\": 1}'::jsonb",), 3: ("true", "false")},
     "convert_from": {1: ("'UTF8'",)},
     "convert_to": {1: ("'utf-8'",)},
@@ -278,6 +291,10 @@ def _with_digits(wanted: tuple[PgType, ...]) -> Iterator[PgType]:
             yield each
 
 
+_SIMILAR_PARTS = tuple(
+    f"'{each}'"
+    for each in ('a#"%#"c', '%#"l_#"%', '#"%#"', "%", "a%c", '#"_#"%', '%#"#"_', 'a#"b#"c#"d')
+)
 _WITH_SOME_PATHS = frozenset({"jsonb_path_exists", "jsonb_path_query", "jsonb_path_query_first"})
 """They are made of the same values as others, for which all paths are tried."""
 _NUMBER_FORMATS = tuple(
@@ -307,6 +324,11 @@ def _arguments(entry: Function, types: tuple[PgType, ...]) -> list[tuple[str, ..
         fixed = {1: ("'{1,3,50}'",)} if types[0] == INT4 else {1: ("'{a,b}'",)}
     if entry.name in ("substring", "substr") and types[0].oid == BYTEA.oid:
         fixed = {}
+    if entry.name.startswith("regexp_") and INT4 in types:
+        fixed = {n: each for n, each in fixed.items() if INT4 not in types[n : n + 1]}
+        fixed = {**fixed, 1: ("'o'", "'(b)(c)'", "'[[:alpha:]]'", "'x*'")}
+    if entry.name == "substring" and types == (TEXT, TEXT, TEXT):
+        fixed = {1: _SIMILAR_PARTS, 2: ("'#'",)}
     if entry.name in ("^", "power", "pow") and types[0].oid == NUMERIC.oid:
         fixed = {1: ("0", "1", "2", "3", "5", "-1", "0.5")}
     return [

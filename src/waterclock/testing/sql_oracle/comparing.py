@@ -28,7 +28,8 @@ _IN_ONE_JOB = 60
 INEXACT = frozenset(
     [
         *("^", "power", "pow", "exp", "ln", "log", "log10", "cbrt", "||/", "sin", "cos", "tan"),
-        *("cot", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh"),
+        *("cot", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh"),
+        *("atanh", "sind", "cosd", "tand", "cotd", "asind", "acosd", "atand", "atan2d"),
     ]
 )
 _NO_CAST = "42846"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 from pyspark.logger import PySparkLogger
@@ -30,6 +29,7 @@ from waterclock.sql.types import parse_type_name
 from waterclock.testing.relations import KnownRelations, session_facts
 from waterclock.testing.sql_oracle.arguments import Row
 from waterclock.testing.sql_oracle.oracle import Outcome
+from waterclock.testing.sql_oracle.telling import Telling
 
 TUNED = {
     "spark.sql.codegen.wholeStage": "false",
@@ -78,6 +78,7 @@ class Engine:
     def __init__(self, spark: SparkSession, timezone: str = "UTC") -> None:
         self._spark = spark
         self._builder = Builder(spark.sparkContext._jvm)
+        self._telling = Telling(spark)
         self._zone = zone_named(timezone)
         self._facts = session_facts(timezone)
         self._declared: dict[str, dict[str, str]] = {}
@@ -182,7 +183,7 @@ class Engine:
         answers = []
         for n, (column, value) in enumerate(zip(bound.columns[1:], values, strict=True)):
             outcomes, wrong = self._outcomes(ids, table.column(n + 1), column.type)
-            tell = self._telling(value, below) if wrong else _no_error
+            tell = self._telling.of(_value(value), below) if wrong else _no_error
             outcomes |= {row: tell(row) for row in wrong[:_TOLD]}
             answers.append(Answer(outcomes, column.type, tell))
         return answers
@@ -204,37 +205,6 @@ class Engine:
         outcomes |= dict.fromkeys(wrong, SOME_ERROR)
         return outcomes, wrong
 
-    def _telling(self, value: Expression, below: Logical) -> Callable[[int], Outcome]:
-        """What is raised for a row, which is one of a local relation."""
-        relation = next(each for each in below.walk() if each.kind == "LocalRelation")
-        bound = self._bound(_value(value), below)
-        data = relation.java.data()
-        return lambda row: _raised(bound, self._through(below, data.apply(row)))
-
-    def _bound(self, value: Expression, below: Logical) -> Any:
-        jvm = self._spark.sparkContext._jvm
-        assert jvm is not None
-        expressions = jvm.org.apache.spark.sql.catalyst.expressions
-        binding = getattr(expressions, "BindReferences$").__getattr__("MODULE$")
-        attributes = getattr(expressions, "package$").__getattr__("MODULE$")
-        return binding.bindReference(
-            value.java, attributes.AttributeSeq(below.java.output()), False
-        )
-
-    def _through(self, below: Logical, row: Any) -> Any:
-        """The row as the plan below gives it, which only picks and renames columns."""
-        if below.kind == "LocalRelation":
-            return row
-        assert below.kind == "Project", below.kind
-        [under] = below.children
-        inner = self._through(under, row)
-        jvm = self._spark.sparkContext._jvm
-        assert jvm is not None
-        projected = jvm.org.apache.spark.sql.catalyst.expressions.InterpretedMutableProjection(
-            below.java.projectList(), under.java.output()
-        )
-        return projected.apply(inner).copy()
-
 
 def _no_error(row: int) -> Outcome:
     raise AssertionError(f"no row has failed, nor has {row}")
@@ -242,11 +212,3 @@ def _no_error(row: int) -> Outcome:
 
 def _value(column: Expression) -> Expression:
     return column.children[0] if column.kind == "Alias" else column
-
-
-def _raised(bound: Any, row: Any) -> Outcome:
-    try:
-        bound.eval(row)
-    except ENGINE_ERRORS as error:
-        return f"!{fault_of(error).sqlstate}"
-    return "!?????"
