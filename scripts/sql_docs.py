@@ -24,6 +24,7 @@ from waterclock.sql.functions import (
     json_paths,
     json_texts,
     jsons,
+    matches,
     numbers,
     patterns,
     sets,
@@ -51,10 +52,13 @@ different scales (CASE, UNION, arrays) keep the digits of each value, up to 38 b
 round or cast the operands. Numbers of different digits can be equal: a group shows one of those
 that it was made from.
 
-Logarithms and exponentials of `numeric` are there for constants, with PostgreSQL's digits; of a
-column, cast it to double precision.
+Logarithms, exponentials and powers of `numeric` have PostgreSQL's digits. Those of constants have
+them as part of their type, all others keep the digits of each value. A `numeric` that a RANGE of a
+window counts from has 18 digits behind the point at most.
 
-Powers, logarithms and angles of floating-point numbers are exact but for the last digit."""
+Functions of floating-point numbers give what the C library gives PostgreSQL, but for the last digit
+of one to three in a thousand. Cube roots are exact to the last digit, which they are not in C.
+They are the same on all machines."""
 FAMILIES: Mapping[str, tuple[str, str, tuple[Function, ...]]] = {
     "strings": (
         "Text",
@@ -65,7 +69,7 @@ FAMILIES: Mapping[str, tuple[str, str, tuple[Function, ...]]] = {
         "Patterns",
         "LIKE, SIMILAR TO and regular expressions. A pattern that is not a constant is refused"
         " where it would have to be rewritten.",
-        patterns.FUNCTIONS + patterns.OPERATORS,
+        patterns.FUNCTIONS + matches.FUNCTIONS + patterns.OPERATORS,
     ),
     "numbers": (
         "Numbers",
@@ -79,14 +83,14 @@ FAMILIES: Mapping[str, tuple[str, str, tuple[Function, ...]]] = {
     ),
     "times": (
         "Dates, times and intervals",
-        "Timestamps go from 4713 BC to the year 294247, and to infinity.",
+        "Timestamps go from 4713 BC to the year 294247, and to infinity. The time 24:00 and times"
+        "\nof day with a zone are not supported. A zone's abbreviation means the same all year.",
         times.OPERATORS + datetimes.FUNCTIONS,
     ),
     "json": (
         "JSON",
         "A `jsonb` value is in normal form, a `json` value is the text that it was given as."
         "\nOf values that are equal, such as 1.0 and 1, a group shows that whose text comes first."
-        "\nIn INTERSECT ALL and EXCEPT ALL, numbers with zeros at their end are refused."
         "\n\nA path is a constant in the lax mode, with members, elements, filters, and the methods"
         "\n`size()` and `type()`. Arithmetic, `.**` and other methods are refused.",
         (
@@ -107,11 +111,19 @@ FAMILIES: Mapping[str, tuple[str, str, tuple[Function, ...]]] = {
     ),
     "windows": (
         "Window functions",
-        "All aggregates can be used over a window too.",
+        "All aggregates can be used over a window too. Frames are of ROWS, RANGE or GROUPS; of"
+        "\nEXCLUDE there is NO OTHERS. GROUPS are not counted beside GROUP BY."
+        "\n\n`rank`, `dense_rank`, `percent_rank` and `cume_dist` with WITHIN GROUP (ORDER BY ...)"
+        "\nare aggregates, which tell where a row of constants would be.",
         windows.FUNCTIONS,
     ),
     "sets": ("Functions that give rows", "To be used in FROM.", sets.FUNCTIONS),
-    "system": ("The session and the time", "Constants of a query.", system.FUNCTIONS),
+    "system": (
+        "The session and the time",
+        "Constants of a query, but for those that tell what the clock on the wall shows. A view"
+        "\nthat is maintained can tell no time but `mz_now()`.",
+        system.FUNCTIONS,
+    ),
 }
 
 

@@ -293,3 +293,10 @@ select (x::jsonb) ->> 'a', (x::jsonb) = '{"a": 1}' from (values ('{"a":1.0}'), (
 select b, (case when b like 'a%' then '[1]' else '{}' end)::jsonb from t
 select ('["' || b || '"]')::jsonb from t where b not like '%"%'
 select ln(2.0), ln(0.95), ln(1.0), ln(12345.678), log(2.0), log(100.00), log(2.0, 64.0), log10(1000.0), exp(1.0), exp(-2.5), exp(0.0), exp(10.00), power(2.0, 0.5), power(2.5, -2), 2.0 ^ 3, 2.0 ^ 0.5, power(0.0, 0.5), pow(1.5, 30), power(10.0, -3)
+select ch, a, grouping(ch), grouping(ch, a), count(*) from t group by grouping sets ((ch, a), (ch), ())
+select id, jsonb_build_object('id', id, 'n', (select count(*) from u where u.a = t.a), 'all', (select jsonb_agg(u.id order by u.id) from u where u.a = t.a)) from t
+select *, upper((select max(name) from u where u.a = t.a)) as x from t where id < 4
+select to_char((select max(id) from u), 'FM00'), concat((select count(*) from t), '/', (select count(*) from u))
+select regexp_split_to_array('a?b&c/d', '[/?&]'), regexp_split_to_array(' a , b,c ', '\s*,\s*'), regexp_split_to_array('a1b', '[[:digit:]]')
+select id, z, tz at time zone z, ts at time zone z, timezone(z, tz) is null from t, (values ('Europe/Berlin'), ('UTC'), (null), ('America/New_York'), ('Etc/GMT+5'), ('gmt')) v(z)
+select x at time zone z from (values (timestamp '2024-03-31 02:30'), ('2024-10-27 02:30'), ('2024-10-27 01:59:59.999999'), ('infinity'), ('2024-11-03 01:30')) a(x), (values ('Europe/Berlin'), ('America/New_York'), ('Australia/Lord_Howe')) b(z)

@@ -73,3 +73,24 @@ select to_jsonb(f), jsonb_build_array(r, 1e20::float8, 1.5e-7::float8, 'NaN'::fl
 select id, array_agg(name) over (order by id), string_agg(name, ',') over (order by id rows between 1 preceding and current row), jsonb_agg(a) filter (where a > 0) over (order by id), array_agg(a) filter (where a > 99) over () from u order by id
 select k, x, array_agg(x) over (partition by k order by x), json_object_agg(x, y) filter (where x is not null) over (partition by k order by x) from w order by k, x
 select b ~ null, j @> null, j @? null, date_trunc(null, ts), regexp_replace(b, null, 'x') from t where id < 3
+select id, sum(id) over (order by a groups between 1 preceding and current row), count(*) over (partition by bl order by b desc nulls last groups between 1 preceding and 1 following), max(b) over (order by d groups unbounded preceding) from t order by id
+select * from (select id, first_value(id) over (order by a, id groups between 1 following and 2 following) as f from t where id > 1) q where f > 1 order by f desc, id limit 3
+select distinct count(*) over (order by k groups between 1 preceding and current row exclude no others) from w
+select t.id, u.id, sum(u.id) over (order by t.b groups 1 preceding) from t join u on u.a = t.a where t.id > 0 order by t.c, 1, 2
+select rank(10) within group (order by a), dense_rank(10) within group (order by a desc), percent_rank(10) within group (order by a nulls first), cume_dist(10) within group (order by a desc nulls last) from t
+select k, rank(2.5) within group (order by x), dense_rank('b', 1) within group (order by y::text desc, x), cume_dist(null) within group (order by x), percent_rank(1) within group (order by x) filter (where x > 100) from w group by k order by k
+select rank('apple') within group (order by b), dense_rank('2024-01-01') within group (order by d), rank(1.5) within group (order by n desc), rank('1 mon') within group (order by i) from t having count(*) > 0
+select id, j @> (select max(j::text)::jsonb from t x where x.id = t.id), jsonb_build_object('a', id) <@ j, j @> jsonb_build_array(id), x.v from t, (select to_jsonb(1) as v) x order by id
+select a.id, b.id from t a, t b where a.j @> b.j order by 1, 2
+select b ~ any(array['^a', 'e$']), b !~* all(array['^A', 'x']), b ~* any(array['^B']) from t order by id
+select substring(b similar '%#"p_#"%' escape '#'), substring(b from 'a#"%#"e' for '#'), regexp_substr(b, '[a-z]', 2, id), regexp_instr(b, 'p(.)', 1, 1, 1, '', 1) from t order by id
+select format('%*s|%-*s|%*s', id, b, 4, 'x', -id, v), format('%2$*1$s', 6, b) from t order by id
+select normalize(b, nfd) = b, b is normalized, b is not nfd normalized, octet_length(normalize(b, nfkd)), unistr('d\0061t\+000061') from t order by id
+select string_to_table(b, 'p', ''), id from t where id < 3 order by 2, 1
+select jsonb_set_lax(j, '{a}', null), jsonb_set_lax(j, '{a}', to_jsonb(a), true, 'delete_key'), jsonb_set_lax(j, '{a}', null, false, 'return_target') from t where id in (1, 2) order by id
+select interval '1-2' year to month, interval '3 4:05' day to minute, interval '10:20' minute to second, interval '5' hour to second, interval '2 10' day to hour, interval '1:2:3.5' hour to second
+select '1999.008'::date, 'J2451187'::date, '990108'::date, 'Jan-08-1999'::date, 'January 8, 99 BC'::date, '0405'::time, 'allballs'::time, '1999-07-08 04:05:06 CET'::timestamptz, '1999-01-08 04:05:06 PST'::timestamptz, '20240131T0405'::timestamp, 'P0001-02-03T04:05:06'::interval
+select ts at time zone 'CET', tz at time zone 'PST', timezone('ist', tz) from t order by id
+select pg_typeof(a), pg_typeof(j)::text, pg_typeof(arr) = 'integer[]'::regtype, pg_typeof(c)::oid, pg_typeof(pg_typeof(b)), 1043::regtype, '25'::regtype from t order by id
+select pg_typeof(a), count(*) from t group by 1
+select localtime is not null, clock_timestamp() >= now(), statement_timestamp() >= transaction_timestamp(), length(timeofday()) > 30

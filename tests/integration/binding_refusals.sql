@@ -102,3 +102,18 @@ select to_char(interval '1 day', 'Day')
 select * from jsonb_to_record('{}')
 select * from generate_series(1, 2) as x(a int)
 select j['a'] + 1 from t
+select sum(a) over (groups 1 preceding) from t
+select sum(a) over (order by a groups -1 preceding) from t
+select rank('x') within group (order by a) from t
+select rank(1, 2) within group (order by a) from t
+select rank(1) within group (order by j::json) from t
+select row_number(1) within group (order by a) from t
+select regexp_count(b, 'x', 1, 'g') from t
+select format('%1$*0$s', b) from t
+select substring(b from 'a#"b#"c#"d' for '#') from t
+select b ~ '(' from t
+select b ~ 'a)' from t
+select b ~ '*a' from t
+select b ~ 'a**' from t
+select b ~ '(?:+a)' from t
+select regexp_replace(b, 'a|*b', '') from t

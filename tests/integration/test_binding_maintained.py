@@ -47,6 +47,14 @@ QUERIES = [
     f"SELECT n FROM {SCALED} x EXCEPT SELECT v FROM one",
     f"SELECT k, n FROM {SCALED} x ORDER BY n DESC LIMIT 3",
     f"SELECT k, n, count(*) FROM {SCALED} x GROUP BY ROLLUP (k, n)",
+    f"SELECT n FROM {SCALED} x EXCEPT ALL SELECT v FROM one",
+    f"SELECT n, k FROM {SCALED} x INTERSECT ALL SELECT v, k FROM one",
+    f"SELECT k, i, sum(i) OVER (ORDER BY n RANGE BETWEEN 1.5 PRECEDING AND 1 FOLLOWING) AS s"
+    f" FROM {SCALED} x",
+    f"SELECT ln(n) AS l, power(n, i) AS p, log(n, 7) AS g, exp(n % 9) AS e FROM {SCALED} x",
+    f"SELECT k, round(sum(n ^ 0.5), i % 3) AS s FROM {SCALED} x WHERE n > 0 GROUP BY k, i",
+    f"SELECT gcd(n, 0.25) AS g, trim_scale(n) AS t, width_bucket(n, -1, 9, 4) AS b FROM {SCALED} x",
+    "SELECT k, exp(f) AS e, power(f, v) AS p, sind(f) AS s, cbrt(f) AS c FROM one WHERE f < 9",
     "SELECT k, v + 1 AS n, s || '!' AS m FROM one WHERE v > 0 AND s LIKE 'a%'",
     "SELECT a.k, a.s, b.t, b.w * 2 AS ww FROM one a JOIN two b ON a.k = b.k",
     "SELECT * FROM one LEFT JOIN two USING (k)",
@@ -75,6 +83,13 @@ QUERIES = [
     "SELECT one.k, g FROM one, generate_series(1, one.k) AS g",
     "SELECT date_trunc('month', d::timestamp) AS m, extract(year FROM d) AS y, d + 1 AS e FROM one",
     "SELECT CASE WHEN v > 2 THEN 'big' WHEN v IS NULL THEN 'none' ELSE s END AS c FROM one",
+    "SELECT k, v, sum(v) OVER (PARTITION BY k ORDER BY s GROUPS BETWEEN 1 PRECEDING AND"
+    " CURRENT ROW) AS n FROM one",
+    "SELECT k, rank(2) WITHIN GROUP (ORDER BY v) AS r, dense_rank(2) WITHIN GROUP (ORDER BY v DESC)"
+    " AS d, cume_dist('b') WITHIN GROUP (ORDER BY s) FILTER (WHERE b) AS c FROM one GROUP BY k",
+    "SELECT k, regexp_count(s, 'a', 1) AS n, regexp_replace(s, 'a', 'x', 1, 2) AS r,"
+    " normalize(s, nfd) AS f FROM one",
+    "SELECT a.k, b.i FROM one a JOIN two b ON to_jsonb(a.k) @> to_jsonb(b.k)",
 ]
 
 

@@ -20,12 +20,13 @@ class ViewInError(WaterclockError):
     sqlstate = "22000"
 
     @classmethod
-    def of(cls, message: str, row: str) -> ViewInError:
+    def of(cls, message: str, row: str, view: str | None = None) -> ViewInError:
         """From a row of a view's errors: a SQLSTATE, a blank, and the message."""
         code, _, text = message.partition(" ")
+        where = "" if view is None else f", in {view}"
         error = cls(
             text,
-            detail=f"The row is {row}.",
+            detail=f"The row is {row}{where}.",
             hint="There is a value again as soon as such rows are gone from what it is made of.",
         )
         error.sqlstate = code  # type: ignore[misc]

@@ -196,6 +196,7 @@ def plan_query(
     target_types: Sequence[PgType | None] = (),
     target_names: Sequence[str] = (),
     written: frozenset[GlobalId] = frozenset(),
+    assigned: Sequence[int] | None = None,
 ) -> Plan:
     """Plan the query; raises what is wrong with it."""
     assert not (maintained and written), "what is maintained is for everybody"
@@ -210,6 +211,7 @@ def plan_query(
         maintained=maintained,
         target_types=target_types,
         target_names=target_names,
+        assigned=assigned,
     )
     bindings = tuple(Binding(name, item.id) for name, item in names.found.items())
     return _planned(catalog, names, bound, Query(text, bindings))

@@ -223,7 +223,16 @@ class Reading:
             for errors in self._core.errors_of(collection):
                 rows = await self.contents(moment, errors, ERROR_ROWS, cancelled)
                 if rows.num_rows:
-                    raise ViewInError.of(rows["message"][0].as_py(), rows["key"][0].as_py())
+                    message, row = rows["message"][0].as_py(), rows["key"][0].as_py()
+                    raise ViewInError.of(message, row, self._made_with(errors))
+
+    def _made_with(self, errors: GlobalId) -> str | None:
+        """The view whose errors these are; of all that it depends on, its own come first."""
+        current, errors_of = self._core.current, self._core.compute.errors_of
+        for item in current.items():
+            if errors_of(item.id)[:1] == (errors,):
+                return current.described(item)
+        return None
 
     async def contents(
         self,

@@ -104,6 +104,7 @@ class SqlSession:
     def facts(self) -> SessionFacts:
         """What the session contributes to the meaning of a query."""
         zone, read = self.settings.get("TimeZone"), self.front.read_text
+        in_block = self.transaction.in_block
         return SessionFacts(
             current_user=self.role.name,
             session_user=self.startup.user,
@@ -113,6 +114,7 @@ class SqlSession:
             now=self.transaction.started,
             mz_now=None,
             parse_text=None if read is None else lambda text, kind: read(text, kind, zone),
+            statement_now=datetime.datetime.now(datetime.UTC) if in_block else None,
         )
 
     def meaning(self) -> tuple[object, ...]:

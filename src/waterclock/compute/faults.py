@@ -107,6 +107,7 @@ _KNOWN: Mapping[str, Reason] = {
     "DUPLICATED_MAP_KEY": Reason("22030", "duplicate JSON object key value"),
     "NULL_MAP_KEY": Reason("22004", "field name must not be null"),
     "INVALID_BITMAP_POSITION": _TIME,
+    "INVALID_TIMEZONE": Reason("22023", "time zone not recognized"),
     "RECURSION_LEVEL_LIMIT_EXCEEDED": Reason(
         "54000",
         "a recursive query took too many steps",

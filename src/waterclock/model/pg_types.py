@@ -10,7 +10,7 @@ This module knows no values: how one is written as text or bytes is the protocol
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, assert_never
 
@@ -107,6 +107,7 @@ TYPES: tuple[TypeInfo, ...] = (
     ),
     TypeInfo(1186, 1187, "interval", "interval", 16, "T", _always(Interval())),
     TypeInfo(1700, 1231, "numeric", "numeric", -1, "N", _numeric),
+    TypeInfo(2206, 2211, "regtype", "regtype", 4, "N", _TEXT),
     TypeInfo(2950, 2951, "uuid", "uuid", 16, "U", _always(Uuid())),
     TypeInfo(3802, 3807, "jsonb", "jsonb", -1, "U", _always(Json())),
     TypeInfo(16464, 16465, "uint8", "uint8", 8, "N", _always(Decimal(20, 0))),
@@ -138,6 +139,8 @@ FLOAT4, FLOAT8, NUMERIC = PgType(700), PgType(701), PgType(1700)
 TEXT, BYTEA, UUID, JSONB = PgType(25), PgType(17), PgType(2950), PgType(3802)
 DATE, TIME, TIMESTAMP, TIMESTAMPTZ = PgType(1082), PgType(1083), PgType(1114), PgType(1184)
 INTERVAL, MZ_TIMESTAMP, UINT8, OID = PgType(1186), PgType(16552), PgType(16464), PgType(26)
+REGTYPE = PgType(2206)
+"""The name of a type, held as `format_type` shows it; to clients it is the type's number."""
 
 
 def type_info(oid: int) -> TypeInfo:
@@ -249,3 +252,12 @@ def format_type(declared: PgType) -> str:
             return f"interval({declared.modifier & 0xFFFF})"
         case _:
             return info.sql_name
+
+
+def type_names() -> Mapping[int, str]:
+    """What a `regtype` shows, by the number of the type: of all there are, and of no type."""
+    found = {705: "unknown", 2249: "record"}
+    for info in TYPES:
+        found[info.oid] = info.sql_name
+        found[info.array_oid] = f"{info.sql_name}[]"
+    return found

@@ -13,8 +13,10 @@ from waterclock.model.pg_types import (
     TypeInfo,
     UnknownType,
     array_of,
+    format_type,
     numeric,
     type_named,
+    type_names,
 )
 from waterclock.model.schema import MAX_DECIMAL_PRECISION
 from waterclock.sql.errors import (
@@ -40,6 +42,7 @@ _WITHOUT_MODIFIER = {
     "real": "float4",
     "boolean": "bool",
 }
+_PSEUDO_TYPES = {705: "unknown", 2249: "record"}
 _INTERVAL_FIELDS = ("year", "month", "day", "hour", "minute", "second")
 _SERIAL = ("serial", "bigserial", "smallserial", "serial2", "serial4", "serial8")
 
@@ -51,6 +54,19 @@ def parse_type_name(text: str) -> PgType:
     if stream.token.kind is not Kind.END:
         stream.fail()
     return found
+
+
+def shown_type(text: str) -> str:
+    """What a `regtype` shows of a type, which is given by its name or its number."""
+    word = text.strip()
+    if word.isdigit():
+        return type_names().get(int(word), str(int(word)) if int(word) else "-")
+    if word == "-":
+        return word
+    for oid, name in _PSEUDO_TYPES.items():
+        if word.lower() == name:
+            return type_names()[oid]
+    return format_type(PgType(parse_type_name(text).oid))
 
 
 def type_name(stream: TokenStream) -> PgType:

@@ -9,6 +9,7 @@ import pytest
 from waterclock.sql.ast import Statement
 from waterclock.sql.ast.changes import (
     Assignment,
+    Conflict,
     Copy,
     CopyDirection,
     DefaultRow,
@@ -77,11 +78,27 @@ def test_insert_other_sources(parse: Parse) -> None:
     )
 
 
+def test_insert_on_conflict(parse: Parse, refuse: Refuse) -> None:
+    def conflict(text: str) -> Conflict | None:
+        found = parse(f"insert into t values (1) on conflict {text}")
+        assert isinstance(found, Insert)
+        return found.conflict
+
+    assert conflict("do nothing") == Conflict()
+    assert conflict("do nothing returning a") == Conflict()
+    assert conflict("(a, lower(b)) where c > 1 do nothing") == Conflict(
+        (expr("a"), expr("lower(b)"))
+    )
+    assert conflict("(a) do update set b = 1, (c, d) = (2, 3) where e") == Conflict((expr("a"),))
+    assert conflict("on constraint k do update set b = 1") == Conflict(constraint=Identifier("k"))
+    assert refuse("insert into t values (1) on conflict do update set a = 1").sqlstate == "42601"
+    assert refuse("insert into t values (1) on conflict (a)").sqlstate == "42601"
+    assert refuse("insert into t values (1) on conflict (a) do update").sqlstate == "42601"
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING", "ON CONFLICT"),
-        ("INSERT INTO t SELECT 1 ON CONFLICT (a) DO UPDATE SET a = 1", "ON CONFLICT"),
         ("INSERT INTO t (a[1]) VALUES (1)", "assigning to a part of a column"),
         ("INSERT INTO t OVERRIDING USER VALUE VALUES (1)", "OVERRIDING"),
         ("UPDATE t SET a = 1 WHERE CURRENT OF c", "WHERE CURRENT OF"),

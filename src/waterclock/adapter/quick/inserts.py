@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from waterclock.adapter.api import Done, Response
-from waterclock.adapter.sequencer.inserts import full_row
+from waterclock.adapter.sequencer.inserts import check_conflict, full_row
 from waterclock.adapter.sequencer.writing import (
     loose_schema,
     places_of,
@@ -88,6 +88,7 @@ def compiled_insert(
         return None
     table = writable(session, statement.table, Privilege.INSERT)
     places = places_of(table, statement.columns)
+    check_conflict(table, statement.conflict)
     rows = [full_row(table, places, row) for row in statement.source.rows]
     if not rows or len(rows) * len(table.columns) > _MANY_VALUES:
         return None

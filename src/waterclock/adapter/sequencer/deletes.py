@@ -9,13 +9,14 @@ import pyarrow as pa
 
 from waterclock.adapter.api import Done, Response, StatementDescription
 from waterclock.adapter.sequencer.composing import Composed, clause, composed
+from waterclock.adapter.sequencer.partners import once_each
 from waterclock.adapter.sequencer.queries import evaluated, planned
 from waterclock.adapter.sequencer.writing import (
     Parameters,
-    answer,
-    described_returning,
+    described_shown,
     in_table,
     read_then_write,
+    returned,
     target_of,
     writable,
 )
@@ -32,14 +33,21 @@ if TYPE_CHECKING:
 async def delete(session: SqlSession, statement: ast.Delete, parameters: Parameters) -> Response:
     table = writable(session, statement.table, Privilege.DELETE)
     query = delete_query(statement)
+    width = len(table.columns)
+    answers: list[Response] = []
 
     async def changed() -> pa.Table:
         with query.tracing():
-            plan = planned(session, query.query, parameters=parameters)
-        return in_table(table, (await evaluated(session, plan)).columns)
+            plan = planned(session, query.query, parameters=parameters, assigned=())
+        found = await evaluated(session, plan)
+        if statement.using is not None and statement.returning is not None:
+            found = await once_each(session, table, statement, found)
+        tag = f"DELETE {found.num_rows}"
+        answers.append(returned(statement, plan, found.columns[width:], tag))
+        return in_table(table, found.columns[:width])
 
-    rows = await read_then_write(session, table, changed, -1, "DELETE")
-    return await answer(session, table, statement, rows, f"DELETE {rows.num_rows}")
+    await read_then_write(session, table, changed, -1, "DELETE")
+    return answers[-1]
 
 
 async def truncate(session: SqlSession, statement: ast.Truncate, _: Parameters) -> Response:
@@ -60,21 +68,36 @@ async def describe_delete(
     session: SqlSession, statement: ast.Delete, types: Sequence[PgType | None]
 ) -> StatementDescription:
     """The types of the parameters, which are all in conditions."""
-    writable(session, statement.table, Privilege.SELECT)
+    table = writable(session, statement.table, Privilege.SELECT)
     query = delete_query(statement)
     with query.tracing():
-        plan = planned(session, query.query, types=types)
-    return StatementDescription(plan.bound.parameters, described_returning(session, statement))
+        plan = planned(session, query.query, types=types, assigned=())
+    shown = described_shown(statement, plan, len(table.columns))
+    return StatementDescription(plan.bound.parameters, shown)
 
 
-def delete_query(statement: ast.Delete) -> Composed:
-    """The rows to delete, each as often as it is there."""
+def delete_query(statement: ast.Delete, *, is_whole: bool = True) -> Composed:
+    """The rows to delete, each as often as it is there, and what RETURNING shows of them.
+
+    With USING and RETURNING a row is there once for each of its partners. If the query is not
+    whole, RETURNING is left out.
+    """
     name = quote_ident(statement.alias or statement.table.parts[-1])
     where = clause(" WHERE ", statement.where)
-    if statement.using is not None:
+    shown = statement.returning if is_whole else None
+    partners = clause(", ", statement.using)
+    if statement.using is not None and shown is None:
         where = (" WHERE EXISTS (SELECT 1 FROM ", statement.using, *where, ")")
-    select = f" SELECT {name}.* FROM {target_of(statement)}"
-    return composed(*clause("", statement.ctes), select, *where)
+        partners = ()
+    select = f" SELECT {name}.*"
+    return composed(
+        *clause("", statement.ctes),
+        select,
+        *clause(", ", shown),
+        f" FROM {target_of(statement)}",
+        *partners,
+        *where,
+    )
 
 
 RUN: dict[type[Any], Callable[..., Awaitable[Response]]] = {

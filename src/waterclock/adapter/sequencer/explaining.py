@@ -221,9 +221,9 @@ async def _change(
         case ast.Insert():
             return Explained("Insert", facts, (Explained("Constant", {}),))
         case ast.Update():
-            made = updates.update_query(table, target)[0]
+            made = updates.update_query(table, target, is_whole=False)[0]
         case ast.Delete():
-            made = deletes.delete_query(target)
+            made = deletes.delete_query(target, is_whole=False)
     with made.tracing():
         below = await _explained(session, ast.Query(made.query), parameters)
     return Explained(type(target).__name__, facts, (below,))

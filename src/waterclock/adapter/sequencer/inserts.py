@@ -6,33 +6,36 @@ Values need no engine unless they compute something. Columns that are not given 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
 from waterclock.adapter.api import Response, StatementDescription
+from waterclock.adapter.planning import column_named
 from waterclock.adapter.sequencer.composing import Composed, Part, clause, composed
-from waterclock.adapter.sequencer.queries import constants, evaluated, planned
+from waterclock.adapter.sequencer.queries import constants, described, evaluated, planned
 from waterclock.adapter.sequencer.writing import (
     Parameters,
     TooManyValues,
     answer,
     check_nulls,
-    described_returning,
     in_table,
     keep,
     places_of,
     read_then_write,
+    returning_plan,
     writable,
 )
 from waterclock.catalog.objects import Column, Privilege, Relation
+from waterclock.errors import WaterclockError
 from waterclock.model.pg_types import PgType
 from waterclock.persist.rows import DIFF, TIME, row_schema
 from waterclock.sql import ast
-from waterclock.sql.ast.changes import DefaultRow
+from waterclock.sql.ast.changes import Conflict, DefaultRow
 from waterclock.sql.ast.changes import Rows as ValueRows
 from waterclock.sql.ast.common import DefaultValue, ExpressionText, Identifier, QueryText
 from waterclock.sql.binding import bind_values
+from waterclock.sql.binding.errors import located
 from waterclock.sql.lexer import lex
 from waterclock.sql.tokens import Kind
 
@@ -40,9 +43,22 @@ if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
 
 
+class NoKey(WaterclockError):
+    """ON CONFLICT names columns that no row has to itself."""
+
+    sqlstate: ClassVar[str] = "42P10"
+
+
+class NoConstraint(WaterclockError):
+    """ON CONFLICT names a constraint that the table does not have."""
+
+    sqlstate: ClassVar[str] = "42704"
+
+
 async def insert(session: SqlSession, statement: ast.Insert, parameters: Parameters) -> Response:
     table = writable(session, statement.table, Privilege.INSERT)
     places = places_of(table, statement.columns)
+    check_conflict(table, statement.conflict)
     source = statement.source
     if isinstance(source, QueryText):
         query = insert_query(statement, source)
@@ -59,7 +75,7 @@ async def insert(session: SqlSession, statement: ast.Insert, parameters: Paramet
             _require_values(statement.columns, values)
         rows = await _valued(session, table, places, values, parameters, statement.ctes)
         keep(session, table, rows, 1, "INSERT")
-    return await answer(session, table, statement, rows, f"INSERT 0 {rows.num_rows}")
+    return await answer(session, table, statement, rows, parameters)
 
 
 async def describe_insert(
@@ -80,7 +96,25 @@ async def describe_insert(
             parameters = plan.bound.parameters
         case DefaultRow():
             pass
-    return StatementDescription(parameters, described_returning(session, statement))
+    shown = returning_plan(session, statement, types=parameters)
+    if shown is None:
+        return StatementDescription(parameters, None)
+    return StatementDescription(shown.bound.parameters, described(shown))
+
+
+def check_conflict(table: Relation, conflict: Conflict | None) -> None:
+    """Raise what is wrong with ON CONFLICT. Tables have no keys, so no row is in the way of one."""
+    if conflict is None or conflict == Conflict():
+        return
+    if conflict.constraint is not None:
+        wanted = conflict.constraint.name
+        told = f'constraint "{wanted}" for table "{table.name}" does not exist'
+        raise located(NoConstraint(told), conflict.constraint.position)
+    for key in conflict.keys:
+        name = column_named(key)
+        if name is not None:
+            places_of(table, [Identifier(name, key.position)])
+    raise NoKey("there is no unique or exclusion constraint matching the ON CONFLICT specification")
 
 
 # Values

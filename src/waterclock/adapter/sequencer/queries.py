@@ -109,6 +109,7 @@ def planned(
     maintained: bool = False,
     target_types: Sequence[PgType | None] = (),
     target_names: Sequence[str] = (),
+    assigned: Sequence[int] | None = None,
 ) -> Plan:
     """The query's plan, if the session's role may read what it reads."""
     catalog = session.front.core.current
@@ -127,12 +128,14 @@ def planned(
             target_types=target_types,
             target_names=target_names,
             written=written,
+            assigned=assigned,
         )
         privileges.check_read(catalog, session.role.oid, plan.named)
         return replace(plan, at=make) if plan.bound.uses_mz_now and time is None else plan
 
     values = None if parameters is None else tuple(parameters)
-    goal = (maintained, tuple(target_types), tuple(target_names))
+    places = None if assigned is None else tuple(assigned)
+    goal = (maintained, tuple(target_types), tuple(target_names), places)
     what = (query, tuple(types), values, goal, written)
     return session.front.plans.plan((catalog.version, session.meaning(), what), make)
 

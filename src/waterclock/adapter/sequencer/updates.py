@@ -1,31 +1,31 @@
 """UPDATE: the old rows, and the new values of some columns beside them, found by one query.
 
-With FROM, an old row may find several partners, and takes the values of one of them: the least, so
-that it is always the same.
+What RETURNING shows is part of that query too: it may name the relations in FROM.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from waterclock.adapter.api import Response, StatementDescription
 from waterclock.adapter.errors import Unsupported
+from waterclock.adapter.planning import Plan
 from waterclock.adapter.sequencer.composing import Composed, Part, clause, composed
+from waterclock.adapter.sequencer.partners import once_each
 from waterclock.adapter.sequencer.queries import evaluated, planned
 from waterclock.adapter.sequencer.writing import (
     TRIES,
     Parameters,
-    answer,
     check_nulls,
-    described_returning,
+    described_shown,
     has_landed,
     in_table,
     keep,
     places_of,
+    returned,
     target_of,
     writable,
 )
@@ -34,41 +34,41 @@ from waterclock.model.errors import DuplicateColumn
 from waterclock.model.pg_types import PgType
 from waterclock.sql import ast
 from waterclock.sql.ast.changes import RowAssignment
-from waterclock.sql.ast.common import DefaultValue, QueryText
+from waterclock.sql.ast.common import DefaultValue, Identifier
 from waterclock.sql.binding.errors import located
+from waterclock.sql.errors import SyntaxFault
+from waterclock.sql.query import parse_query, tree
 from waterclock.sql.quoting import quote_ident
 
 if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
 
-Key = tuple[object, ...]
-
 
 async def update(session: SqlSession, statement: ast.Update, parameters: Parameters) -> Response:
     table = writable(session, statement.table, Privilege.UPDATE)
     query, places = update_query(table, statement)
+    width = len(table.columns)
 
-    async def changed() -> tuple[pa.Table, pa.Table]:
-        types = _types(table, places)
+    async def changed() -> tuple[Plan, pa.Table, pa.Table, list[pa.ChunkedArray]]:
         with query.tracing():
-            plan = planned(session, query.query, parameters=parameters, target_types=types)
+            plan = planned(session, query.query, parameters=parameters, assigned=places)
         found = await evaluated(session, plan)
         if statement.from_items is not None:
-            found = await _once_each(session, table, statement, found)
-        old = in_table(table, found.columns[: len(table.columns)])
+            found = await once_each(session, table, statement, found)
+        old = in_table(table, found.columns[:width])
         columns = list(old.columns)
-        for place, column in zip(places, found.columns[len(table.columns) :], strict=True):
+        for place, column in zip(places, found.columns[width:], strict=False):
             columns[place] = column
-        return old, in_table(table, columns)
+        return plan, old, in_table(table, columns), found.columns[width + len(places) :]
 
     for attempt in range(TRIES):
-        old, new = await changed()
+        plan, old, new, shown = await changed()
         check_nulls(session, table, new)
         keep(session, table, old, -1, "UPDATE")
         keep(session, table, new, 1, "UPDATE")
         if await has_landed(session, attempt):
             break
-    return await answer(session, table, statement, new, f"UPDATE {new.num_rows}")
+    return returned(statement, plan, shown, f"UPDATE {new.num_rows}")
 
 
 async def describe_update(
@@ -78,36 +78,35 @@ async def describe_update(
     table = writable(session, statement.table, Privilege.SELECT)
     query, places = update_query(table, statement)
     with query.tracing():
-        plan = planned(session, query.query, types=types, target_types=_types(table, places))
-    return StatementDescription(plan.bound.parameters, described_returning(session, statement))
+        plan = planned(session, query.query, types=types, assigned=places)
+    shown = described_shown(statement, plan, len(table.columns) + len(places))
+    return StatementDescription(plan.bound.parameters, shown)
 
 
-def update_query(table: Relation, statement: ast.Update) -> tuple[Composed, list[int]]:
-    """The old rows and the new values of the columns assigned, and which columns these are."""
+def update_query(
+    table: Relation, statement: ast.Update, *, is_whole: bool = True
+) -> tuple[Composed, list[int]]:
+    """The old rows, the new values of the columns assigned, and what RETURNING shows.
+
+    Which columns are assigned comes with it. If it is not whole, RETURNING is left out.
+    """
     places: list[int] = []
     values: list[Part] = []
-    for assignment in statement.assignments:
-        if isinstance(assignment, RowAssignment):
-            raise Unsupported(
-                "assigning a row from a subquery is not supported",
-                hint="Assign each column from a subquery of its own, or use UPDATE ... FROM.",
-            )
-        [place] = places_of(table, [assignment.column])
+    for column, value in _assignments(statement):
+        [place] = places_of(table, [column])
         if place in places:
-            name = assignment.column.name
-            told = f'multiple assignments to same column "{name}"'
-            raise located(DuplicateColumn(told), assignment.column.position)
+            told = f'multiple assignments to same column "{column.name}"'
+            raise located(DuplicateColumn(told), column.position)
         places.append(place)
-        value = assignment.value
-        if isinstance(value, DefaultValue):
-            values += [", (", table.columns[place].default or "NULL", ")"]
-        else:
-            values += [", (", value, ")"]
+        if value is None:
+            value = (table.columns[place].default or "NULL",)
+        values += [", (", *value, ")"]
     name = quote_ident(statement.alias or statement.table.parts[-1])
     query = composed(
         *clause("", statement.ctes),
         f" SELECT {name}.*",
         *values,
+        *clause(", ", statement.returning if is_whole else None),
         f" FROM {target_of(statement)}",
         *clause(", ", statement.from_items),
         *clause(" WHERE ", statement.where),
@@ -115,41 +114,38 @@ def update_query(table: Relation, statement: ast.Update) -> tuple[Composed, list
     return query, places
 
 
-def _types(table: Relation, places: Sequence[int]) -> list[PgType]:
-    """Of the columns of `update_query`."""
-    return [*(c.type for c in table.columns), *(table.columns[place].type for place in places)]
+def _assignments(statement: ast.Update) -> Iterator[tuple[Identifier, tuple[Part, ...] | None]]:
+    """The columns with the text of their new values; None is the default of the column."""
+    for each in statement.assignments:
+        if not isinstance(each, RowAssignment):
+            yield each.column, None if isinstance(each.value, DefaultValue) else (each.value,)
+            continue
+        width = _width(parse_query(each.query.text))
+        if width is None:
+            raise Unsupported(
+                "assigning a row from a subquery with * is not supported",
+                hint="Name the columns of the subquery.",
+            )
+        if width != len(each.columns):
+            told = "number of columns does not match number of values"
+            raise SyntaxFault(told, each.query.position)
+        names = ", ".join(f"c{number}" for number in range(width))
+        for number, column in enumerate(each.columns):
+            yield column, (f"SELECT s.c{number} FROM (", each.query, f") AS s({names})")
 
 
-async def _once_each(
-    session: SqlSession, table: Relation, statement: ast.Update, found: pa.Table
-) -> pa.Table:
-    """What was found, with one partner for each old row, as often as that row is there."""
-    rows = list(zip(*(column.to_pylist() for column in found.columns), strict=True))
-    width = len(table.columns)
-    least: dict[Key, tuple[Key, int]] = {}
-    for place, row in enumerate(rows):
-        partner = _key(row[width:])
-        known = least.get(_key(row[:width]))
-        if known is None or partner < known[0]:
-            least[_key(row[:width])] = (partner, place)
-    counts = await _counts(session, statement, least)
-    places = [place for old, (_, place) in least.items() for _ in range(counts[old])]
-    return found.take(pa.array(sorted(places), pa.int64()))
-
-
-def _key(values: Sequence[object]) -> Key:
-    """Something that can be compared, whatever the values are; a NaN is equal to itself."""
-    return tuple(map(repr, values))
-
-
-async def _counts(
-    session: SqlSession, statement: ast.Update, wanted: Container[Key]
-) -> Counter[Key]:
-    """How often each of the old rows is there."""
-    plan = planned(session, QueryText(f"SELECT * FROM {target_of(statement)}", 1))
-    rows = await evaluated(session, plan)
-    keys = (_key(row) for row in zip(*(c.to_pylist() for c in rows.columns), strict=True))
-    return Counter(key for key in keys if key in wanted)
+def _width(query: tree.Query) -> int | None:
+    """How many columns a query has, if its text alone tells that."""
+    match query.body:
+        case tree.Select(items=items):
+            has_star = any(isinstance(item.expression, tree.Star) for item in items)
+            return None if has_star else len(items)
+        case tree.Values(rows=rows):
+            return len(rows[0])
+        case tree.SetOperation(left=left):
+            return _width(left)
+        case _:
+            return None
 
 
 RUN: dict[type[Any], Callable[..., Awaitable[Response]]] = {ast.Update: update}

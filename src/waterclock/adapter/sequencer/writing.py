@@ -24,7 +24,7 @@ from waterclock.adapter.api import (
     Rows,
 )
 from waterclock.adapter.picking import picked
-from waterclock.adapter.planning import name_of
+from waterclock.adapter.planning import Plan, name_of
 from waterclock.adapter.results import in_batches, shaped
 from waterclock.adapter.sequencer.queries import described, planned
 from waterclock.adapter.tables import WriteConflict
@@ -34,6 +34,7 @@ from waterclock.catalog.errors import WrongKind
 from waterclock.catalog.objects import Namespace, Privilege, Relation, Table
 from waterclock.errors import WaterclockError
 from waterclock.model.errors import DuplicateColumn, UnknownColumn
+from waterclock.model.pg_types import PgType
 from waterclock.persist.rows import DIFF, row_schema
 from waterclock.sql import ast
 from waterclock.sql.ast.common import Identifier, ObjectName, QueryText
@@ -176,13 +177,35 @@ def require_writable(session: SqlSession, what: str) -> None:
 # RETURNING
 
 
-async def answer(
-    session: SqlSession, table: Relation, statement: Change, rows: pa.Table, tag: str
-) -> Response:
-    """The tag, or what RETURNING says of the rows that were changed."""
+def returned(statement: Change, plan: Plan, shown: Sequence[pa.ChunkedArray], tag: str) -> Response:
+    """The tag, or what RETURNING shows: the last columns of the plan."""
     if statement.returning is None:
         return Done(tag)
-    plan = planned(session, returning_query(statement, statement.returning))
+    columns = described_shown(statement, plan, len(plan.bound.columns) - len(shown))
+    assert columns is not None, "RETURNING shows something"
+    rows = pa.Table.from_arrays(list(shown), names=[f"c{place}" for place in range(len(shown))])
+    return Rows(columns, in_batches(rows), tag, counted=False)
+
+
+def described_shown(
+    statement: Change, plan: Plan, start: int
+) -> tuple[ColumnDescription, ...] | None:
+    """The columns of what RETURNING shows, which begin at a place of the plan; None without it."""
+    return None if statement.returning is None else described(plan)[start:]
+
+
+async def answer(
+    session: SqlSession,
+    table: Relation,
+    statement: ast.Insert,
+    rows: pa.Table,
+    parameters: Parameters,
+) -> Response:
+    """The tag, or what RETURNING says of the rows that were inserted."""
+    tag = f"INSERT 0 {rows.num_rows}"
+    plan = returning_plan(session, statement, parameters=parameters)
+    if plan is None:
+        return Done(tag)
     simple = plan.bound.simple
     if simple is not None and not simple.count_star:
         shown = picked(rows, simple)
@@ -200,19 +223,23 @@ def _time_of_change(session: SqlSession) -> int:
     return session.front.core.oracle.read_ts() if moment is None else moment.time
 
 
-def returning_query(statement: Change, returning: QueryText) -> QueryText:
-    """What is returned, as a query over the table. Errors stand where the list was written."""
-    text = f"{_SELECT}{returning.text} FROM {target_of(statement)}"
-    return QueryText(text, returning.position - len(_SELECT))
+def returning_plan(
+    session: SqlSession,
+    statement: ast.Insert,
+    *,
+    types: Sequence[PgType | None] = (),
+    parameters: Parameters | None = None,
+) -> Plan | None:
+    """What an INSERT returns, as a query over the table; None if it returns nothing.
 
-
-def described_returning(
-    session: SqlSession, statement: Change
-) -> tuple[ColumnDescription, ...] | None:
-    """The columns of what RETURNING says, if there is any."""
-    if statement.returning is None:
+    Errors stand where the list was written.
+    """
+    returning = statement.returning
+    if returning is None:
         return None
-    return described(planned(session, returning_query(statement, statement.returning)))
+    text = f"{_SELECT}{returning.text} FROM {target_of(statement)}"
+    query = QueryText(text, returning.position - len(_SELECT))
+    return planned(session, query, types=types, parameters=parameters)
 
 
 def target_of(statement: Change) -> str:

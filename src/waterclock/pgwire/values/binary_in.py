@@ -43,6 +43,7 @@ from waterclock.pgwire.values.scalars_in import (
     fitted,
     unsupported_numeric,
 )
+from waterclock.sql.types import shown_type
 
 _FIXED = {
     "int2": ">i2",
@@ -105,6 +106,8 @@ def _reader(name: str, modifier: int) -> Callable[[bytes], Any]:
             return _interval
         case "jsonb":
             return _jsonb
+        case "regtype":
+            return lambda data: shown_type(str(_unpack(">I", data)[0]))
         case "json":
             return lambda data: check_json(decode_utf8(data))
         case "varchar" | "bpchar" if modifier != NO_MODIFIER:

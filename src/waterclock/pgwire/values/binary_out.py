@@ -9,7 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from waterclock.model.pg_types import INT2, OID, PgType, element_of, type_info
+from waterclock.model.pg_types import (
+    INT2,
+    OID,
+    REGTYPE,
+    PgType,
+    element_of,
+    type_info,
+    type_names,
+)
 from waterclock.pgwire.values.calendar import EPOCH_DAYS, EPOCH_MICROS
 from waterclock.pgwire.values.columns import (
     fixed_bytes,
@@ -69,10 +77,24 @@ def encode_binary(column: pa.Array, declared: PgType) -> pa.Array:
 
 
 def _text_bytes(column: pa.Array, declared: PgType) -> pa.Array:
+    if declared == REGTYPE:
+        return _type_numbers(column)
     data = column.cast(pa.binary())
     if declared.oid == 3802:  # jsonb carries the number of its format
         return joined([pa.scalar(b"\x01"), data])
     return data
+
+
+def _type_numbers(column: pa.Array) -> pa.Array:
+    """Types by their numbers; one that only the system's relations have goes by its name."""
+    numbers = {name: oid for oid, name in type_names().items()}
+    return pa.array(
+        [
+            None if name is None else struct.pack(">I", numbers[name]) if name in numbers else name
+            for name in column.to_pylist()
+        ],
+        pa.binary(),
+    )
 
 
 def _since_2000(numbers: NDArray[np.int64], epoch: int) -> NDArray[np.int64]:

@@ -1,12 +1,13 @@
 """Dates and times from text, in the forms that PostgreSQL takes with DateStyle `ISO, MDY`.
 
-That is ISO 8601 with its short forms, `month/day/year`, names of months, AM and PM, BC, and zones
-as offsets or names. What depends on the moment of asking (`now`, `today`) is not a value and is
-refused.
+That is ISO 8601 with its short forms, `month/day/year`, names of months, days of the year and of
+the Julian count, AM and PM, BC, and zones as offsets, names or abbreviations. What depends on the
+moment of asking (`now`, `today`) is not a value and is refused.
 """
 
 from __future__ import annotations
 
+import datetime
 import re
 from dataclasses import dataclass
 from datetime import timezone
@@ -26,10 +27,13 @@ from waterclock.pgwire.values.errors import (
     InvalidDatetime,
     InvalidDisplacement,
     InvalidZone,
+    UnsupportedValue,
 )
 from waterclock.pgwire.values.zones import Zone, zone_named
+from waterclock.sql.dialect.zone_abbreviations import ABBREVIATIONS
 
 _FIRST_DAY = -2_440_588  # 4714-11-24 BC
+_JULIAN_OF_1970 = 2_440_588
 _LAST_DAY = days_of(5_874_897, 12, 31)
 _FIRST_MICROS, _AFTER_MICROS = _FIRST_DAY * DAY_MICROS, INT64_MAX
 _FULL_MONTHS = (
@@ -45,7 +49,9 @@ _TOKEN = re.compile(
     r"(?P<time>\d{1,2}:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?(?![\d:]))"
     r"|(?P<iso>\d+-\d{1,2}-\d{1,2}(?!\d))"
     r"|(?P<slash>\d{1,2}/\d{1,2}/\d+)"
-    r"|(?P<named>\d+-[A-Za-z]{3,9}-\d+)"
+    r"|(?P<named>\d+-[A-Za-z]{3,9}-\d+|[A-Za-z]{3,9}-\d+-\d+)"
+    r"|(?P<julian>[Jj]\d+(?![\dA-Za-z]))"
+    r"|(?P<ordinal>\d{4}\.\d{3}(?!\d))"
     r"|(?P<compact>\d{8}(?![\d.]))"
     r"|(?P<digits>\d{6}(?:\.\d*)?(?!\d))"
     r"|(?P<offset>[+-]\d{1,2}(?::\d{2}(?::\d{2})?|\d{2}(?:\d{2})?)?(?!\d))"
@@ -152,14 +158,22 @@ def _read(text: str, name: str) -> _Fields:
 
 def _take(fields: _Fields, loose: list[str], kind: str, token: str, text: str, name: str) -> None:
     match kind:
-        case "iso" | "slash" | "named" | "compact":
+        case "iso" | "slash" | "named" | "compact" | "julian" | "ordinal":
             if fields.date is not None or loose:
                 raise _invalid(name, text)
             fields.date = _date_of(kind, token, text, name)
+        case "digits" if name == "date" and fields.date is None and "." not in token:
+            fields.date = _year(token[:2]), int(token[2:4]), int(token[4:])
         case "time" | "digits":
             if fields.micros is not None:
                 raise _invalid(name, text)
             fields.micros = _time_of(token, text)
+        case "number" if (
+            len(token) == 4
+            and fields.micros is None
+            and (name == "time" or (fields.date is not None and not loose))
+        ):
+            fields.micros = _time_of(f"{token[:2]}:{token[2:]}", text)
         case "offset":
             if fields.micros is None and fields.date is None:
                 raise _invalid(name, text)
@@ -178,6 +192,10 @@ def _take_word(fields: _Fields, loose: list[str], token: str, text: str, name: s
         fields.pm = word == "pm"
     elif word in ("z", "zulu"):
         fields.offset = 0
+    elif word == "allballs" and fields.micros is None:
+        fields.micros, fields.offset = 0, 0
+    elif word in ABBREVIATIONS:
+        fields.offset = ABBREVIATIONS[word]
     elif word == "t" and fields.date is not None:
         pass
     elif word[:3] in _MONTHS and (word in _MONTHS or word in _FULL_MONTHS or word == "sept"):
@@ -209,16 +227,25 @@ def _take_loose(fields: _Fields, loose: list[str], text: str, name: str) -> None
         raise _invalid(name, text)
     first, second = numbers
     year, day = (first, second) if len(first) > 2 else (second, first)
-    fields.date = (_year(year), _MONTHS.index(months[0]) + 1, int(day))
+    fields.date = (int(year) if fields.bc else _year(year), _MONTHS.index(months[0]) + 1, int(day))
 
 
 def _date_of(kind: str, token: str, text: str, name: str) -> tuple[int, int, int]:
     if kind == "compact":
         return int(token[:4]), int(token[4:6]), int(token[6:])
+    if kind == "julian":
+        return _civil(int(token[1:]) - _JULIAN_OF_1970, text)
+    if kind == "ordinal":
+        number = int(token[-3:])
+        if not 1 <= number <= 366:
+            raise _invalid(name, text)
+        return _civil(days_of(int(token[:4]), 1, 1) + number - 1, text)
     if kind == "slash":
         month, day, year = token.split("/")
         return _year(year), int(month), int(day)
     first, middle, last = token.split("-")
+    if first.isalpha():
+        first, middle = middle, first
     if kind == "iso":
         if len(first) > 2:
             return int(first), int(middle), int(last)
@@ -229,6 +256,17 @@ def _date_of(kind: str, token: str, text: str, name: str) -> tuple[int, int, int
     if len(first) > 2:
         return int(first), month_number, int(last)
     return _year(last), month_number, int(first)
+
+
+def _civil(days: int, text: str) -> tuple[int, int, int]:
+    """The date so many days from 1970, which has no year before the first."""
+    try:
+        found = datetime.date(1970, 1, 1) + datetime.timedelta(days)
+    except OverflowError:
+        raise UnsupportedValue(
+            f'a date far from ours by its number is not supported: "{text}"'
+        ) from None
+    return found.year, found.month, found.day
 
 
 def _year(digits: str) -> int:

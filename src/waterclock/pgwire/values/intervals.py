@@ -31,6 +31,11 @@ _TOKEN = re.compile(
 )
 _ISO_PART = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))([YMWDHS])")
 
+_ISO_ALTERNATIVE = re.compile(
+    r"P(-?\d+)-(-?\d+)(?:-(-?\d+))?(?:T(-?\d+):(-?\d+):(-?\d+(?:\.\d*)?))?"
+)
+_ALTERNATIVE_UNITS = ("year", "month", "day", "hour", "minute", "second")
+
 # The number of months, days or microseconds in one, as (which of the three, how many).
 _UNITS = {
     name: unit
@@ -200,6 +205,11 @@ def _iso_fields(stripped: str, text: str) -> _Sum:
     if not (date or separator):
         raise _invalid(text)
     total = _Sum()
+    alternative = _ISO_ALTERNATIVE.fullmatch(stripped)
+    if alternative is not None:
+        for amount, unit in zip(alternative.groups(), _ALTERNATIVE_UNITS, strict=True):
+            total.add(Fraction(amount or 0), _UNITS[unit])
+        return total
     for part, units in ((date, _ISO_DATE), (time, _ISO_TIME)):
         if _ISO_PART.sub("", part):
             raise _invalid(text)

@@ -41,6 +41,7 @@ from waterclock.pgwire.values.scalars_in import (
     parse_uuid,
 )
 from waterclock.pgwire.values.zones import Zone
+from waterclock.sql.types import shown_type
 
 _FEW = 16
 _DATE = r"(?:[1-9][0-9]{3}|0[1-9][0-9]{2})-[0-9]{2}-[0-9]{2}"
@@ -119,6 +120,8 @@ def parser(declared: PgType, zone: Zone) -> Callable[[str], Any]:
             return parse_char
         case "name":
             return parse_name
+        case "regtype":
+            return shown_type
         case "varchar" | "bpchar" if declared.modifier != NO_MODIFIER:
             return bounded_text_parser(
                 info.sql_name, declared.modifier, padded=info.name == "bpchar"

@@ -34,6 +34,17 @@ InsertSource = Rows | DefaultRow | QueryText
 
 
 @dataclass(frozen=True, slots=True)
+class Conflict:
+    """What ON CONFLICT is about: columns or expressions of an index, or a constraint by name.
+
+    Without either it is about any row that is there already.
+    """
+
+    keys: tuple[ExpressionText, ...] = ()
+    constraint: Identifier | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Insert:
     """INSERT. `columns` is None if no list was given.
 
@@ -46,6 +57,7 @@ class Insert:
     returning: QueryText | None = None
     alias: str | None = None
     ctes: QueryText | None = None
+    conflict: Conflict | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ from waterclock.sql.dialect.types import (
     spark_type,
 )
 from waterclock.sql.errors import FeatureNotSupported, SqlFault, SyntaxFault
-from waterclock.sql.query import parse_expression, parse_query
+from waterclock.sql.query import parse_expression, parse_query, tree
 
 
 class NoRelations:
@@ -67,17 +67,23 @@ def bind_query(
     maintained: bool = False,
     target_types: Sequence[PgType | None] = (),
     target_names: Sequence[str] = (),
+    assigned: Sequence[int] | None = None,
 ) -> BoundQuery:
     """The query in Spark SQL; raises a `SqlFault` or what the resolver does.
 
     `parameters` are values for `$1`, `$2` and so on; without them only types are found, and `sql`
     has nulls in their places. `target_types` are those of the columns that the query's columns go
-    into, which are converted as by an assignment.
+    into, which are converted as by an assignment. `assigned` are the places of the columns that a
+    change of the first relation sets; behind their new values stands what RETURNING shows.
     """
     statement = Statement(resolver, facts, Parameters(parameter_types, parameters), maintained)
     with positions_from(position):
         queries = Queries(statement)
-        block = queries.open_block(parse_query(text), None, {})
+        query = parse_query(text)
+        if assigned is not None:
+            assert isinstance(query.body, tree.Select), "a change reads by a plain SELECT"
+            query = replace(query, body=replace(query.body, assigned=tuple(assigned)))
+        block = queries.open_block(query, None, {})
         block = _assigned(queries, block, target_types, target_names)
         settle = queries.expressions.coercion.settled
         block = block.with_values([settle(output.value) for output in block.outputs])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from waterclock.model.pg_types import INT4, MZ_TIMESTAMP, TEXT, PgType
+from waterclock.model.pg_types import INT4, MZ_TIMESTAMP, REGTYPE, PgType
 from waterclock.sql.binding import constants
 from waterclock.sql.binding.api import Context
 from waterclock.sql.binding.casting import cast_context
@@ -22,6 +22,7 @@ from waterclock.sql.binding.errors import (
     UndefinedFunction,
     WrongObjectKind,
 )
+from waterclock.sql.binding.hypothetical_sets import HypotheticalSets
 from waterclock.sql.binding.named_arguments import in_order
 from waterclock.sql.binding.ordered_sets import OrderedSets
 from waterclock.sql.binding.ordering import check_groupable
@@ -58,6 +59,7 @@ class Calling:
         self._collecting = Collecting(expressions)
         self._documents = Documents(expressions)
         self._ordered_sets = OrderedSets(expressions)
+        self._hypothetical_sets = HypotheticalSets(expressions)
 
     def call(self, node: tree.Call, place: Place) -> Typed:
         node = in_order(node)
@@ -76,7 +78,7 @@ class Calling:
         values = self._values(node, place, document)
         self._refuse_rows(values)
         if node.name[-1] == "pg_typeof" and len(values) == 1 and _has_no_type(values[0]):
-            return constants.known(pa.scalar("unknown"), TEXT, node.at)
+            return constants.known(pa.scalar("unknown"), REGTYPE, node.at)
         candidate = self.chosen(node, entries, values)
         if candidate is None:
             return self._as_cast(node, values)
@@ -193,7 +195,7 @@ class Calling:
         found = self._expressions.operators.written(candidate, values, node.at)
         if function.stability is not Stability.CLOCK or function.arguments:
             return found
-        value = clock_value(found.type, self._statement.facts)
+        value = clock_value(function.name, self._statement.facts)
         return found if value is None else replace(found, known=Known(scalar=value))
 
     def _now(self, at: int) -> Typed:
@@ -208,16 +210,16 @@ class Calling:
         """Remember, or refuse, what is not a function of the rows."""
         if function.stability is Stability.IMMUTABLE:
             return
-        is_clock = function.stability is Stability.CLOCK
+        is_clock = function.stability in (Stability.CLOCK, Stability.MOMENT)
         if self._statement.maintained:
             raise FeatureNotSupported(
                 f"{function.name}() in a view that is maintained is not supported",
                 at,
                 hint=CLOCK_HINT if is_clock else _CHANCE_HINT,
             )
-        if is_clock:
+        if function.stability is Stability.CLOCK:
             self._statement.uses_now = True
-        if function.stability is Stability.VOLATILE:
+        if function.stability in (Stability.VOLATILE, Stability.MOMENT):
             self._statement.nondeterministic[function.name] = None
 
     # Aggregates
@@ -347,7 +349,7 @@ class Calling:
     def _window(self, node: tree.Call, entries: tuple[Function, ...], place: Place) -> Typed:
         name = node.name[-1]
         if node.within is not None:
-            raise FeatureNotSupported.of(f"the hypothetical-set aggregate {name}()", node.at)
+            return self._hypothetical(node, place)
         if node.over is None:
             raise WrongObjectKind(f"window function {name} requires an OVER clause", node.at)
         if node.filter is not None:
@@ -370,6 +372,13 @@ class Calling:
         parts = (*converted, *window.parts)
         nullable = not candidate.function.never_null
         return Typed(operand(sql), use.result, node.at, parts, nullable=nullable, role=Role.WINDOW)
+
+    def _hypothetical(self, node: tree.Call, place: Place) -> Typed:
+        """`rank(x) WITHIN GROUP (ORDER BY y)`, which is an aggregate and no window function."""
+        if node.over is not None:
+            raise FeatureNotSupported.of("OVER for hypothetical-set aggregates", node.at)
+        inner = self._check_place(node, place)
+        return self._hypothetical_sets.bound(node, self._filter(node, inner), inner)
 
 
 def _has_no_type(value: Typed) -> bool:

@@ -24,7 +24,8 @@ from waterclock.sql.binding.errors import (
     UndefinedObject,
 )
 from waterclock.sql.binding.operators import Operators
-from waterclock.sql.binding.predicates import Predicates, key_sql
+from waterclock.sql.binding.ordering import group_key_sql
+from waterclock.sql.binding.predicates import Predicates
 from waterclock.sql.binding.statement import Statement
 from waterclock.sql.binding.typed import Role, Typed, operand
 from waterclock.sql.dialect.scaled import extreme_sql
@@ -178,7 +179,7 @@ class Expressions:
         keys = [self.value(each, place.within("aggregate")) for each in node.arguments]
         # Spark's function takes one; PostgreSQL's makes one number of several bits.
         bits = [
-            f"CAST(GROUPING({key_sql(key)}) AS INT) * {2 ** (len(keys) - 1 - n)}"
+            f"CAST(GROUPING({group_key_sql(key)}) AS INT) * {2 ** (len(keys) - 1 - n)}"
             for n, key in enumerate(keys)
         ]
         sql = f"({' + '.join(bits)})"

@@ -6,6 +6,7 @@ Everything else is left to the engine, which computes the same.
 
 from __future__ import annotations
 
+import math
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
@@ -19,9 +20,13 @@ from waterclock.sql.binding.errors import Rejected
 from waterclock.sql.binding.typed import Typed
 from waterclock.sql.dialect.casts import FLOATS, INTEGERS, TEXTS
 from waterclock.sql.dialect.types import digits, is_array, name_of, shown
+from waterclock.sql.types import shown_type
 
 _EXACT = Context(prec=100, rounding=ROUND_HALF_UP)
 _LARGEST_IN_FLOAT4 = 2**24
+_SHORT_EXPONENT = 22
+"""A number up to this size, with all the digits of a float, is not too long to be written out."""
+_CERTAIN_DIGITS = {"float4": 6, "float8": 15}
 
 
 def folded(value: Typed, target: PgType, *, explicit: bool) -> Typed | None:
@@ -37,6 +42,8 @@ def folded(value: Typed, target: PgType, *, explicit: bool) -> Typed | None:
     have, want = name_of(value.type), name_of(target)
     if have in TEXTS and want in TEXTS:
         return _text(scalar.as_py(), have, target, value.at, explicit=explicit)
+    if have in FLOATS and have != want:
+        return _float(scalar.as_py(), have, target, value.at)
     if have not in INTEGERS | {"numeric"} or (have == want and want != "numeric"):
         return None
     return _number(python_value(scalar), target, want, value.at)
@@ -59,6 +66,8 @@ def _text(text: str, have: str, target: PgType, at: int, *, explicit: bool) -> T
 
 def _number(number: Any, target: PgType, want: str, at: int) -> Typed | None:
     value = Decimal(number)
+    if want == "regtype" and value == int(value):
+        return constants.known(pa.scalar(shown_type(str(int(value)))), target, at)
     if want == "numeric":
         return _numeric(value, target, at)
     if want in INTEGERS:
@@ -72,6 +81,23 @@ def _number(number: Any, target: PgType, want: str, at: int) -> Typed | None:
     if want == "float4" and value != int(value):
         return None
     return constants.known(pa.scalar(float(value), arrow_type(column_type(target))), target, at)
+
+
+def _float(number: float, have: str, target: PgType, at: int) -> Typed | None:
+    """A floating-point number in another type; None if that does not hold it."""
+    want = name_of(target)
+    if not math.isfinite(number):
+        return None
+    if want == "numeric":  # by the digits that are certain, as PostgreSQL does
+        value = Decimal(f"{number:.{_CERTAIN_DIGITS[have]}g}")
+        return _numeric(value, target, at) if abs(value.adjusted()) < _SHORT_EXPONENT else None
+    if want in INTEGERS:
+        return _number(round(number), target, want, at)
+    if want not in FLOATS:
+        return None
+    held = pa.scalar(number, arrow_type(column_type(target)))
+    is_lost = not math.isfinite(held.as_py()) or (held.as_py() == 0) != (number == 0)
+    return None if is_lost else constants.known(held, target, at)
 
 
 def _numeric(value: Decimal, target: PgType, at: int) -> Typed:

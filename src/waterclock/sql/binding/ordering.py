@@ -53,6 +53,12 @@ def check_sortable(value: Typed, *, has_arrays: bool = False) -> None:
         return
     if is_array(value.type):
         raise FeatureNotSupported.of(f"sorting by values of type {shown(value.type)}", value.at)
+    if name_of(value.type) == "regtype":
+        raise FeatureNotSupported(
+            "sorting by values of type regtype is not supported",
+            value.at,
+            hint="Cast them to text, or to oid.",
+        )
     if name_of(value.type) == "json":
         raise UndefinedFunction(
             f"could not identify an ordering operator for type {shown(value.type)}", value.at

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
+_REGEXES = frozenset({"~", "~*", "!~", "!~*"})
+
 
 class Predicates:
     """Binds conditions."""
@@ -234,6 +236,8 @@ class Predicates:
     # ANY and ALL
 
     def quantified(self, node: tree.Quantified, place: Place) -> Typed:
+        if node.operator in _REGEXES and isinstance(node.right, tree.ArrayItems):
+            return self._matched(node, node.right, place)
         left = self._expressions.bind(node.left, place)
         if isinstance(node.right, tree.Query):
             return self._expressions.subqueries.quantified(left, node, place)
@@ -249,6 +253,14 @@ class Predicates:
         if node.operator == "=" and not node.is_all and own:
             test = array_test(left, own[0], right)
         return Typed(sql, BOOL, node.at, (*own, right), test=test)
+
+    def _matched(self, node: tree.Quantified, patterns: tree.ArrayItems, place: Place) -> Typed:
+        """Each of some regular expressions by itself: they have to be constants."""
+        tests = [tree.Binary(node.operator, node.left, each, node.at) for each in patterns.items]
+        if len(tests) == 1:
+            return self._expressions.bind(tests[0], place)
+        logic = tree.Logic.AND if node.is_all else tree.Logic.OR
+        return self._expressions.bind(tree.Logical(logic, tuple(tests), node.at), place)
 
     def _array_operand(self, left: Typed, right: Typed, node: tree.Quantified) -> Typed:
         if right.is_unknown:

@@ -17,9 +17,9 @@ from waterclock.sql.binding.errors import (
     UndefinedColumn,
 )
 from waterclock.sql.binding.expressions import Expressions
-from waterclock.sql.binding.ordering import check_groupable, check_sortable, grouped_sql
+from waterclock.sql.binding.ordering import check_groupable, check_sortable
 from waterclock.sql.binding.recursion import Recursion, references
-from waterclock.sql.binding.representatives import combined, has_twins
+from waterclock.sql.binding.representatives import combined, combined_all, has_twins
 from waterclock.sql.binding.scope import Scope
 from waterclock.sql.binding.selects import Selects, output_named, output_position
 from waterclock.sql.binding.statement import Statement
@@ -306,9 +306,9 @@ def _combined(left: Block, right: Block, operation: tree.SetOperation) -> str:
     is_union = operation.operator is tree.SetOperator.UNION
     if not operation.is_all or not is_union:
         left, right = _distinguished(left), _distinguished(right)
-        if not operation.is_all and any(has_twins(output.value) for output in left.outputs):
-            return combined(left, right, operation.operator)
-        left, right = _checked(left), _checked(right)
+        if any(has_twins(output.value) for output in left.outputs):
+            combine = combined_all if operation.is_all else combined
+            return combine(left, right, operation.operator)
     word = operation.operator.value
     sign = f"{word} ALL" if operation.is_all else word
     return f"(({left.sql(ordered=False)}) {sign} ({right.sql(ordered=False)}))"
@@ -319,11 +319,6 @@ def _distinguished(block: Block) -> Block:
     for output in block.outputs:
         check_groupable(output.value)
     return block
-
-
-def _checked(block: Block) -> Block:
-    """A side whose rows can be compared as they are; else it is an error when they are met."""
-    return block.with_values([replace(o.value, sql=grouped_sql(o.value)) for o in block.outputs])
 
 
 def _with_names(columns: Sequence[BoundColumn], table: tree.CommonTable) -> tuple[BoundColumn, ...]:

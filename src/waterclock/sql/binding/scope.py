@@ -49,6 +49,8 @@ class Scope:
     """The columns that `*` stands for, and that can be named alone."""
     named_from_inside: list[Typed] = field(default_factory=list)
     """Columns of this query, or of those around it, that queries inside it have named."""
+    extended: list[str] = field(default_factory=list)
+    """What is computed of the rows, under names of their own, before the select list."""
 
     def add(self, relation: Relation, at: int) -> None:
         if relation.name is not None and any(r.name == relation.name for r in self.relations):

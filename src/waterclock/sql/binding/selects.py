@@ -17,9 +17,11 @@ from waterclock.sql.binding.grouping import (
     check_grouped,
     has_aggregate,
 )
+from waterclock.sql.binding.inner_values import InnerValues
 from waterclock.sql.binding.naming import output_name
 from waterclock.sql.binding.ordering import check_groupable, check_sortable
 from waterclock.sql.binding.representatives import distinct, has_twins
+from waterclock.sql.binding.returning import after_change
 from waterclock.sql.binding.scope import Scope
 from waterclock.sql.binding.set_calls import SetCalls, calls_in
 from waterclock.sql.binding.sources import Sources
@@ -42,6 +44,8 @@ class _Clauses:
     where: Typed | None
     groups: Groups | None
     having: Typed | None
+    extended: Sequence[str] = ()
+    """What is computed of the rows first."""
 
 
 _SORTED_BY_A_KEY = frozenset({"jsonb", "interval", "bpchar"})
@@ -67,10 +71,14 @@ class Selects:
         if select.where is not None:
             deciding = replace(plain, is_conjunct=True)
             where = self._expressions.condition(select.where, deciding, "WHERE")
-        items, source = self._without_sets(select, source, scope, tables)
+        items = list(select.items)
+        if select.assigned is None:
+            items, source = self._without_sets(select, source, scope, tables)
+            if select.group_by is None and select.having is None:
+                items, source = self._without_inner(items, source, scope, tables)
         plain = replace(plain, is_grouped=select.group_by is not None)
         shown = replace(plain, clause="SELECT", allows_aggregates=True, allows_windows=True)
-        outputs = self._outputs(items, shown)
+        outputs = self._shown(select, items, shown)
         groups = None
         if select.group_by is not None:
             keys = replace(plain.of("GROUP BY"), is_grouped=False)
@@ -102,7 +110,10 @@ class Selects:
             if is_distinct:
                 raise FeatureNotSupported.of("GROUPING in HAVING beside DISTINCT", having.at)
             return self._kept(whole, having)
-        clauses = _Clauses(source, where, groups, having)
+        if scope.extended and groups is not None:
+            what = "a window frame of GROUPS beside an aggregate"
+            raise FeatureNotSupported.of(what, select.at)
+        clauses = _Clauses(source, where, groups, having, scope.extended)
         chooses = is_distinct and any(map(has_twins, (output.value for output in outputs)))
         writer = _writer(clauses, is_distinct and not chooses)
         block = Block(tuple(outputs), writer, tuple(order), distinct_on)
@@ -143,6 +154,18 @@ class Selects:
         )
 
     # The select list
+
+    def _shown(
+        self, select: tree.Select, items: Sequence[tree.SelectItem], place: Place
+    ) -> list[Output]:
+        """What the items give; behind those of a change, what RETURNING shows."""
+        if select.assigned is None:
+            return self._outputs(items, place)
+        of_change = 1 + len(select.assigned)
+        outputs = self._outputs(items[:of_change], place.of("UPDATE"))
+        coercion, statement = self._expressions.coercion, self._queries.statement
+        outputs, changed = after_change(place.scope, outputs, select.assigned, coercion, statement)
+        return outputs + self._outputs(items[of_change:], Place(changed, "RETURNING"))
 
     def _outputs(self, items: Sequence[tree.SelectItem], place: Place) -> list[Output]:
         outputs: list[Output] = []
@@ -187,11 +210,26 @@ class Selects:
             if calling.has_columns(call):
                 what = f"the row that {call.name[-1]}() gives as a value"
                 raise FeatureNotSupported.of(what, call.at)
-        table = calls.table()
+        return items, self._beside(source, [calls.table()], scope, tables)
+
+    def _without_inner(
+        self, items: Sequence[tree.SelectItem], source: str, scope: Scope, tables: CommonTables
+    ) -> tuple[list[tree.SelectItem], str]:
+        """The items, with queries that are arguments of functions moved into FROM."""
+        inner = InnerValues(self._expressions.calling.is_aggregate)
+        items = inner.without(items)
+        return items, self._beside(source, inner.tables(), scope, tables)
+
+    def _beside(
+        self, source: str, more: Sequence[tree.FromItem], scope: Scope, tables: CommonTables
+    ) -> str:
+        """What is selected from, with relations that nobody can name."""
+        if not more:
+            return source
         visible = list(scope.visible)
-        joined = self._sources.bind([table], scope, tables)
+        joined = self._sources.bind(more, scope, tables)
         scope.visible[:] = visible  # `*` does not show them
-        return items, f"{source}, {joined}" if source else joined
+        return f"{source}, {joined}" if source else joined
 
     # ORDER BY and DISTINCT
 
@@ -355,6 +393,8 @@ def output_named(name: str, outputs: Sequence[Output], clause: str, at: int) -> 
 
 def _writer(clauses: _Clauses, is_distinct: bool) -> Writer:
     def write(columns: Sequence[str]) -> str:
+        if clauses.extended:
+            return _piped(clauses, columns, is_distinct)
         pieces = ["SELECT DISTINCT" if is_distinct else "SELECT", ", ".join(columns)]
         if clauses.source:
             pieces.append(f"FROM {clauses.source}")
@@ -367,3 +407,13 @@ def _writer(clauses: _Clauses, is_distinct: bool) -> Writer:
         return " ".join(pieces)
 
     return write
+
+
+def _piped(clauses: _Clauses, columns: Sequence[str], is_distinct: bool) -> str:
+    """The block with columns computed first, which the names of its relations stay beside."""
+    pieces = [f"FROM {clauses.source}"]
+    if clauses.where is not None:
+        pieces.append(f"WHERE {clauses.where.sql}")
+    pieces.append(f"EXTEND {', '.join(dict.fromkeys(clauses.extended))}")
+    pieces.append(f"SELECT {'DISTINCT ' if is_distinct else ''}{', '.join(columns)}")
+    return " |> ".join(pieces)

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from waterclock.model.ids import GlobalId
-from waterclock.model.pg_types import TEXT, PgType, column_type, pg_type_of
+from waterclock.model.pg_types import (
+    FLOAT4,
+    FLOAT8,
+    NUMERIC,
+    TEXT,
+    PgType,
+    array_of,
+    column_type,
+    pg_type_of,
+)
 from waterclock.model.schema import (
     Bool,
     Bytes,
@@ -33,7 +42,10 @@ _SIMPLE_TYPES: tuple[ColumnType, ...] = (
     *(Bool(), Int(16), Int(32), Int(64), Float(32), Float(64), Text(), Bytes(), Date()),
     *(TimeOfDay(), Timestamp(False), Timestamp(True)),
 )
+_FRACTIONS = (NUMERIC, *(array_of(each) for each in (FLOAT4, FLOAT8, NUMERIC)))
+"""Not every value of these is one of any other type that numbers are held as."""
 _BY_ARROW = {arrow_type(each): pg_type_of(each) for each in _SIMPLE_TYPES}
+_BY_ARROW |= {arrow_type(column_type(each)): each for each in _FRACTIONS}
 
 
 class Parameters:

@@ -6,6 +6,7 @@ statement; whatever columns it names are parts of the expression, for the sake o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -80,6 +81,7 @@ class InnerQueries:
         place: Place,
     ) -> Typed:
         """IN as a value, which may be null: Spark knows only whether it is true."""
+        _require_no_aggregate(left, node.at)
         columns = [replace(o.value, sql=f"q.c{n + 1}") for n, o in enumerate(block.outputs)]
         pairs = zip(left, columns, strict=True)
         equal = " AND ".join(f"({key_sql(one)} = {key_sql(other)})" for one, other in pairs)
@@ -119,6 +121,7 @@ class InnerQueries:
         if compared.type.oid != BOOL.oid:
             what = "op ANY/ALL (array) requires operator to yield boolean"
             raise DatatypeMismatch(what, node.at)
+        _require_no_aggregate(compared.parts, node.at)
         source = f"SELECT 1 FROM ({block.sql(ordered=block.is_limited)}) AS q(c1) WHERE"
         decided = f"NOT {compared.sql}" if node.is_all else compared.sql
         first, last = ("FALSE", "TRUE") if node.is_all else ("TRUE", "FALSE")
@@ -169,6 +172,16 @@ class InnerQueries:
             count = 2**31 - 1 if block.limit is None else block.limit
             gathered = f"SLICE({gathered}, {(block.offset or 0) + 1}, {count})"
         return source, gathered
+
+
+def _require_no_aggregate(values: Sequence[Typed], at: int) -> None:
+    """The engine takes no aggregate of ours into a query inside."""
+    if any(part.role is Role.AGGREGATE for value in values for part in value.walk()):
+        raise FeatureNotSupported(
+            "an aggregate in front of IN, ANY or ALL with a subquery is not supported",
+            at,
+            hint="Compute the aggregate in a subquery in FROM, and compare it in WHERE.",
+        )
 
 
 def _of_group(sql: str, place: Place, named: tuple[Typed, ...]) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from waterclock.model.pg_types import INT8, INTERVAL
+from waterclock.persist.numerics import python_value
 from waterclock.sql.binding.api import Context
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.errors import Rejected, UndefinedObject, WindowFault
@@ -13,7 +15,15 @@ from waterclock.sql.binding.ordering import directed, sort_key
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Typed
 from waterclock.sql.dialect import datetimes as dt
-from waterclock.sql.dialect.types import is_unconstrained, name_of
+from waterclock.sql.dialect import scaled
+from waterclock.sql.dialect.types import (
+    MOST_DIGITS,
+    bounded,
+    digits,
+    is_unconstrained,
+    name_of,
+    spark_type,
+)
 from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.functions.windows import WITHOUT_FRAME
 from waterclock.sql.query import tree
@@ -65,9 +75,17 @@ class Windows:
         ]
         frame = ""
         if window.frame is not None and has_frame:
+            self._check(window.frame)
+            if window.frame.unit is tree.FrameUnit.GROUPS and not order:
+                raise WindowFault("GROUPS mode requires an ORDER BY clause", window.at)
+            if window.frame.unit is tree.FrameUnit.GROUPS:
+                keys = self._groups(window.frame, clauses, keys, inner)
             frame = self._frame(window.frame, order, inner)
-            if _is_range_of_dates(window.frame, order):
+            if _is_range_of(window.frame, order, "date"):
                 keys = [_as_timestamp(order[0], window.order[0])]
+            if _is_range_of(window.frame, order, "numeric"):
+                places = self._places(window.frame, order, inner)
+                keys = [_as_decimal(order[0], window.order[0], places)]
         if not keys and not has_frame:
             keys = ["NULL"]  # Spark wants an order, even where there is none
         if keys:
@@ -101,17 +119,32 @@ class Windows:
 
     # Frames
 
+    def _groups(
+        self, frame: tree.Frame, partition: list[str], keys: list[str], place: Place
+    ) -> list[str]:
+        """The sort keys under which a frame of groups of peers is a range.
+
+        Groups are counted by their number, which is computed beforehand. Where none are counted,
+        groups of peers are what a range consists of anyway.
+        """
+        if frame.start.offset is None and frame.end.offset is None:
+            return keys
+        if place.is_grouped or place.representatives:
+            raise FeatureNotSupported.of("a window frame of GROUPS beside GROUP BY", frame.at)
+        name = self._expressions.statement.alias()
+        clauses = " ".join([*partition, "ORDER BY " + ", ".join(keys)])
+        place.scope.extended.append(f"DENSE_RANK() OVER ({clauses}) AS {name}")
+        return [name]
+
     def _frame(self, frame: tree.Frame, order: list[Typed], place: Place) -> str:
-        if frame.unit is tree.FrameUnit.GROUPS:
-            raise FeatureNotSupported.of("a window frame of GROUPS", frame.at)
-        self._check(frame)
+        unit = "ROWS" if frame.unit is tree.FrameUnit.ROWS else "RANGE"
         bounds = [self._bound(each, frame, order, place) for each in (frame.start, frame.end)]
         if frame.start.kind == frame.end.kind and frame.start.offset is not None:
             self._check_empty(frame, order, place)
         if sum(_MONTHS in bound for bound in bounds) == 1 and sum(_DAYS in b for b in bounds) == 1:
             what = "a window frame from months to days or hours"
             raise FeatureNotSupported.of(what, frame.at)
-        return f"{frame.unit.value} BETWEEN {bounds[0]} AND {bounds[1]}"
+        return f"{unit} BETWEEN {bounds[0]} AND {bounds[1]}"
 
     def _check(self, frame: tree.Frame) -> None:
         if frame.start.kind == "unbounded following":
@@ -144,6 +177,15 @@ class Windows:
             return self._expressions.coercion.coerce(found, INTERVAL, Context.IMPLICIT)
         return self._expressions.coercion.settled(found)
 
+    def _places(self, frame: tree.Frame, order: list[Typed], place: Place) -> int:
+        """How many digits the offsets have behind the point, which are constants."""
+        values = [
+            self._offset(bound, frame, order, place).value
+            for bound in (frame.start, frame.end)
+            if bound.offset is not None
+        ]
+        return max(len(f"{Decimal(value).normalize():f}".partition(".")[2]) for value in values)
+
     def _bound(
         self, bound: tree.FrameBound, frame: tree.Frame, order: list[Typed], place: Place
     ) -> str:
@@ -157,21 +199,17 @@ class Windows:
         scalar = None if offset.known is None else offset.known.scalar
         if scalar is None or not scalar.is_valid:
             raise FeatureNotSupported.of("a window frame whose offset is not constant", bound.at)
-        if scalar.as_py() < 0:
+        if python_value(scalar) < 0:
             which = "starting" if bound is frame.start else "ending"
             raise Rejected("22013", f"frame {which} offset must not be negative", bound.at)
+        if name_of(offset.type) == "numeric":
+            return f"{_short(python_value(scalar), bound.at):f} {bound.kind.upper()}"
         return f"{scalar.as_py()} {bound.kind.upper()}"
 
     def _check_range(self, order: list[Typed], offset: Typed, at: int) -> None:
         if len(order) != 1:
             raise WindowFault(
                 "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column", at
-            )
-        if is_unconstrained(order[0].type):
-            raise FeatureNotSupported(
-                "a RANGE of numbers without a declared scale is not supported",
-                at,
-                hint="Cast them to numeric(p,s).",
             )
         kinds = (name_of(order[0].type), name_of(offset.type))
         if not _NUMBERS.issuperset(kinds) and (kinds[0] not in _MOMENTS or kinds[1] != "interval"):
@@ -205,15 +243,32 @@ class Windows:
         return f"INTERVAL '{text}'{_DAYS}{bound.kind.upper()}"
 
 
-def _is_range_of_dates(frame: tree.Frame, order: list[Typed]) -> bool:
+def _is_range_of(frame: tree.Frame, order: list[Typed], kind: str) -> bool:
     is_range = frame.unit is tree.FrameUnit.RANGE
     has_offset = frame.start.offset is not None or frame.end.offset is not None
-    return is_range and has_offset and [name_of(each.type) for each in order] == ["date"]
+    return is_range and has_offset and [name_of(each.type) for each in order] == [kind]
 
 
 def _as_timestamp(date: Typed, item: tree.SortItem) -> str:
     """A sort key of dates from which intervals can be counted."""
     return directed(dt.date_as_timestamp(date.sql), item.descending, item.nulls_first)
+
+
+def _as_decimal(number: Typed, item: tree.SortItem, places: int) -> str:
+    """A sort key of numbers to which others, of so many digits behind the point, can be added."""
+    if is_unconstrained(number.type):
+        key = scaled.in_range(number.sql)
+    else:
+        scale = max(places, digits(number.type)[1])
+        key = f"CAST({number.sql} AS {spark_type(bounded(MOST_DIGITS, scale))})"
+    return directed(key, item.descending, item.nulls_first)
+
+
+def _short(offset: Decimal, at: int) -> Decimal:
+    if offset != round(offset, scaled.RANGE_SCALE):
+        what = f"a window frame whose offset has more than {scaled.RANGE_SCALE} digits behind the"
+        raise FeatureNotSupported.of(f"{what} point", at)
+    return offset
 
 
 def _size(offset: Any) -> Any:

@@ -19,6 +19,7 @@ from waterclock.model.pg_types import (
     PgType,
     format_type,
     type_info,
+    type_names,
 )
 from waterclock.sql.dialect import datetimes, json_reading, jsons, scaled
 from waterclock.sql.dialect.faults import invalid_input, raised
@@ -105,6 +106,10 @@ def _converted(value: str, have: str, want: str, target: PgType, zone: str) -> s
     """Everything but texts and numerics."""
     kind = spark_type(target)
     match have, want:
+        case (h, "regtype") if h in INTEGERS:
+            return _type_named(value)
+        case ("regtype", w) if w in INTEGERS:
+            return f"CAST({_type_number(value)} AS {kind})"
         case (h, w) if h in INTEGERS | {"bool"} and w in INTEGERS | FLOATS | {"bool"}:
             return f"CAST({value} AS {kind})"
         case ("numeric" | "uint8", w) if w in FLOATS:
@@ -135,6 +140,17 @@ def _converted(value: str, have: str, want: str, target: PgType, zone: str) -> s
         case ("timestamp" | "timestamptz" | "interval" | "time" | "jsonb", _):
             return _to_other(value, have, want, zone)
     raise NoConversion
+
+
+def _type_named(number: str) -> str:
+    """The name of the type of that number; of one that there is not, the number."""
+    names = " ".join(f"WHEN {oid} THEN {quoted(name)}" for oid, name in type_names().items())
+    return f"CASE {number} WHEN 0 THEN '-' {names} ELSE CAST({number} AS STRING) END"
+
+
+def _type_number(name: str) -> str:
+    numbers = " ".join(f"WHEN {quoted(each)} THEN {oid}L" for oid, each in type_names().items())
+    return f"CASE {name} WHEN '-' THEN 0L {numbers} ELSE CAST({name} AS BIGINT) END"
 
 
 def _to_other(value: str, have: str, want: str, zone: str) -> str:

@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.faults import raised, raised_with
 from waterclock.sql.dialect.literals import quoted
 
 DAY_MICROS = 86_400_000_000
 MONTH_DAYS = 30
+_REGION = "^[A-Za-z]+(/[A-Za-z0-9_+-]+)+$"
 _UTC = frozenset({"utc", "etc/utc", "gmt", "z", "zulu", "uct", "universal", "etc/gmt", "+00"})
 
 
@@ -100,6 +101,19 @@ def date_as_timestamp(value: str) -> str:
     return between_kinds(value, "date", "timestamp", f"CAST({value} AS TIMESTAMP_NTZ)")
 
 
+def zone_of(value: str) -> str:
+    """A text as the name of a zone, for the engine; an error if it is not one of the IANA list.
+
+    Others, such as CET, mean something else to the engine, or nothing.
+    """
+    utc = ", ".join(sorted(f"'{each}'" for each in _UTC))
+    wrong = raised_with("0A000", 'the time zone "', value, '" as a value is not supported')
+    return (
+        f"(CASE WHEN LOWER({value}) IN ({utc}) THEN 'UTC' WHEN {value} RLIKE {quoted(_REGION)}"
+        f" THEN {value} WHEN {value} IS NOT NULL THEN {wrong} END)"
+    )
+
+
 def is_utc(zone: str) -> bool:
     return zone.lower() in _UTC
 
@@ -116,17 +130,24 @@ def from_micros(micros: str, *, zoned: bool) -> str:
 
 def to_local(moment: str, zone: str) -> str:
     """The local time of a moment in a zone whose name is known."""
-    local = f"CAST({moment} AS TIMESTAMP_NTZ)"
     if is_utc(zone):
-        return local
-    return if_finite(local, "timestamp", f"CONVERT_TIMEZONE('UTC', {quoted(zone)}, {local})")
+        return f"CAST({moment} AS TIMESTAMP_NTZ)"
+    return local_in(moment, quoted(zone))
+
+
+def local_in(moment: str, name: str) -> str:
+    """The local time of a moment in a zone whose name, which must not be null, is computed."""
+    local = f"CAST({moment} AS TIMESTAMP_NTZ)"
+    return if_finite(local, "timestamp", f"CONVERT_TIMEZONE('UTC', {name}, {local})")
 
 
 def to_moment(local: str, zone: str) -> str:
     """The moment of a local time."""
-    if is_utc(zone):
-        return f"CAST({local} AS TIMESTAMP)"
-    name = quoted(zone)
+    return f"CAST({local} AS TIMESTAMP)" if is_utc(zone) else moment_in(local, quoted(zone))
+
+
+def moment_in(local: str, name: str) -> str:
+    """The moment of a local time in a zone whose name, which must not be null, is computed."""
     early = f"CONVERT_TIMEZONE({name}, 'UTC', {local})"
     # The same local time by the offset that holds a day later.
     tomorrow = "TIMESTAMPADD(DAY, 1, v.u)"

@@ -33,3 +33,5 @@ class SessionFacts:
     now: datetime.datetime | None
     mz_now: int | None
     parse_text: TextParser | None = None
+    statement_now: datetime.datetime | None = None
+    """When the statement came, if that was not when the transaction began."""

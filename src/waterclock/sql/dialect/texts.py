@@ -13,7 +13,7 @@ from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.scaled import text_of as scaled_text
 from waterclock.sql.dialect.types import element_type, is_array, is_unconstrained, name_of
 
-_AS_IT_IS = frozenset({"text", "varchar", "name", "char", "json", "jsonb"})
+_AS_IT_IS = frozenset({"text", "varchar", "name", "char", "json", "jsonb", "regtype"})
 _CAST = frozenset({"bool", "int2", "int4", "int8", "oid", "mz_timestamp", "uint8", "time"})
 
 

@@ -29,6 +29,7 @@ from waterclock.sql.functions import (
     json_paths,
     json_texts,
     jsons,
+    matches,
     numbers,
     patterns,
     sets,
@@ -63,6 +64,7 @@ FUNCTIONS = _by_name(
         *sets.FUNCTIONS,
         *system.FUNCTIONS,
         *patterns.FUNCTIONS,
+        *matches.FUNCTIONS,
     )
 )
 OPERATORS = _by_name(

@@ -20,6 +20,7 @@ from waterclock.model.pg_types import (
     MZ_TIMESTAMP,
     NUMERIC,
     OID,
+    REGTYPE,
     TEXT,
     TIME,
     TIMESTAMP,
@@ -60,6 +61,11 @@ _MIXED = ((INT2, INT4, INT8), (FLOAT4, FLOAT8))
 
 def _plain(sign: str, left: PgType, right: PgType) -> Function:
     return scalar(sign, (left, right), BOOL, f"({{0}} {sign} {{1}})", SIGNS[sign])
+
+
+def _types(sign: str) -> list[Function]:
+    """Names of types are equal or not; their order would be that of numbers that nobody sees."""
+    return [_plain(sign, REGTYPE, REGTYPE)] if sign in ("=", "<>") else []
 
 
 def _without_blanks(sign: str) -> Function:
@@ -110,6 +116,7 @@ def _of_sign(sign: str) -> list[Function]:
     return [
         *(_plain(sign, each, each) for each in _PLAIN),
         *(_plain(sign, one, other) for kinds in _MIXED for one in kinds for other in kinds),
+        *_types(sign),
         _without_blanks(sign),
         scalar(sign, (NUMERIC, NUMERIC), BOOL, _numerics(sign), doc),
         scalar(sign, (INTERVAL, INTERVAL), BOOL, _intervals(sign), doc),

@@ -20,6 +20,7 @@ from waterclock.model.pg_types import (
 )
 from waterclock.sql.dialect import datetimes as dt
 from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.literals import null, scalar_literal
 from waterclock.sql.dialect.types import name_of, shown
 from waterclock.sql.functions.formats import time_format
@@ -148,13 +149,23 @@ def _binned(use: Use) -> str:
 def _in_zone(use: Use) -> str:
     """`timestamptz AT TIME ZONE zone`: the local time there."""
     zone, moment = use.arguments
+    if zone.text is None:
+        return _by_value(zone, moment, dt.local_in("v.t", "v.z"))
     return dt.to_local(moment.sql, zone_name(zone))
 
 
 def _from_zone(use: Use) -> str:
     """`timestamp AT TIME ZONE zone`: the moment of the local time there."""
     zone, local = use.arguments
+    if zone.text is None:
+        return _by_value(zone, local, dt.moment_in("m.t", "m.z"), "m")
     return dt.to_moment(local.sql, zone_name(zone))
+
+
+def _by_value(zone: Argument, time: Argument, body: str, name: str = "v") -> str:
+    """A time in a zone that differs from row to row."""
+    found = {"t": time.sql, "z": dt.zone_of(zone.sql)}
+    return let(found, name, dt.unless_any_null((f"{name}.t", f"{name}.z"), body))
 
 
 # --- Spans ----------------------------------------------------------------------------------------
@@ -247,7 +258,7 @@ def _justified_all(use: Use) -> str:
 
 
 def _age_today(use: Use) -> str:
-    value = clock_value(DATE, use.facts)
+    value = clock_value("current_date", use.facts)
     date = null(DATE) if value is None else scalar_literal(value, DATE)
     today = Argument(f"CAST({date} AS TIMESTAMP_NTZ)", TIMESTAMP)
     return _age(replace(use, arguments=(today, *use.arguments)))

@@ -7,6 +7,7 @@ computed from one. Those of `json`, which keeps the text it was given as, are in
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from waterclock.model.pg_types import BOOL, INT4, JSONB, TEXT, PgType
 from waterclock.sql.dialect import jsons as js
@@ -73,7 +74,7 @@ def _contains(*, flipped: bool) -> SqlRule:
     def written(use: Use) -> str:
         value, wanted = use.arguments[::-1] if flipped else use.arguments
         if wanted.text is None:
-            raise Refused("containment of a jsonb value that is not a constant")
+            return f"WC_JSON_CONTAINS({value.sql}, {wanted.sql})"
         found = js.contains("q.v", js.parsed(wanted.text))
         return let({"v": value.sql}, "q", f"(CASE WHEN q.v IS NOT NULL THEN {found} END)")
 
@@ -217,6 +218,31 @@ def _set(use: Use) -> str:
     known = f"{value.sql} IS NOT NULL AND {new.sql} IS NOT NULL"
     made = let({"v": value.sql, "n": new.sql}, "z", body)
     return f"(CASE WHEN {known} THEN {made} END)"
+
+
+_TREATMENTS = ("raise_exception", "use_json_null", "delete_key", "return_target")
+
+
+def _set_lax(use: Use) -> str:
+    """`jsonb_set`, and what is to be done instead if the new value is null."""
+    value, path, new, *rest = use.arguments
+    treatment = rest[1].text if len(rest) > 1 else "use_json_null"
+    if treatment is None:
+        raise Refused("jsonb_set_lax() with a treatment of nulls that is not a constant")
+    if treatment not in _TREATMENTS:
+        known = '"raise_exception", "use_json_null", "delete_key", or "return_target"'
+        raise Invalid(_WRONG, f"null_value_treatment must be {known}")
+    if treatment == "use_json_null":
+        null = replace(new, sql=f"COALESCE({new.sql}, 'null')", text=None)
+        return _set(replace(use, arguments=(value, path, null, *rest[:1])))
+    instead = value.sql
+    if treatment == "raise_exception":
+        instead = raised("22004", "JSON value must not be null")
+    elif treatment == "delete_key":
+        instead = _less_path(replace(use, arguments=(value, path)))
+    whole = _set(replace(use, arguments=(value, path, new, *rest[:1])))
+    known_value = f"{value.sql} IS NOT NULL"
+    return f"(CASE WHEN {new.sql} IS NULL AND {known_value} THEN {instead} ELSE {whole} END)"
 
 
 def _less_path(use: Use) -> str:
@@ -374,6 +400,13 @@ FUNCTIONS: tuple[Function, ...] = (
     scalar(
         *("jsonb_set", (JSONB, TEXT_ARRAY, JSONB, BOOL), JSONB, _set),
         "With a value at a path; whether to add it is a constant.",
+    ),
+    *(
+        scalar(
+            *("jsonb_set_lax", (JSONB, TEXT_ARRAY, JSONB, *more), JSONB, _set_lax),
+            "With a value at a path; what a null does there is a constant.",
+        )
+        for more in ((), (BOOL,), (BOOL, TEXT))
     ),
     scalar("to_jsonb", (ANYELEMENT,), JSONB, _to_json, "A value as JSON."),
     scalar("jsonb_build_array", (), JSONB, _built_array, "An empty array.", never_null=True),

@@ -18,6 +18,7 @@ from waterclock.sql.functions.regexes import (
     java_regex,
     java_replacement,
     like_pattern,
+    similar_parts,
     similar_regex,
 )
 from waterclock.sql.functions.registry import Argument, Function, Refused, SqlRule, Use, scalar
@@ -131,6 +132,17 @@ def _substring(use: Use) -> str:
     return f"(CASE WHEN {value.sql} RLIKE {text} THEN {extracted} END)"
 
 
+def _similar_substring(use: Use) -> str:
+    """The part of a text that stands between two separators of a SIMILAR TO pattern."""
+    value, pattern, escape = use.arguments
+    if pattern.text is None or escape.text is None:
+        raise Refused("a pattern of SUBSTRING that is not a constant")
+    regex, has_parts = similar_parts(pattern.text, escape.text)
+    text = quoted(regex)
+    extracted = f"REGEXP_EXTRACT({value.sql}, {text}, {int(has_parts)})"
+    return f"(CASE WHEN {value.sql} RLIKE {text} THEN {extracted} END)"
+
+
 def _count(use: Use) -> str:
     value, pattern = use.arguments
     regex = _constant(pattern)
@@ -207,4 +219,5 @@ FUNCTIONS: tuple[Function, ...] = (
     scalar("regexp_split_to_array", _TWO, TEXT_ARRAY, split, "The pieces between matches."),
     scalar("regexp_split_to_array", _THREE, TEXT_ARRAY, split, "The pieces between matches."),
     scalar("substring", _TWO, TEXT, _substring, "What a regular expression matches."),
+    scalar("substring", _THREE, TEXT, _similar_substring, "A part of a SIMILAR TO pattern."),
 )

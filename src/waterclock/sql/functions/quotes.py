@@ -16,7 +16,9 @@ _PLAIN_NAME = quoted(r"^[a-z_][a-z0-9_]*\z")
 _BACKSLASH = quoted("\\")
 _ESCAPED = "E'"
 _PLACEHOLDER = re.compile(
-    r"%(?:(?P<place>[0-9]+)\$)?(?P<left>-?)(?P<width>[0-9]+|\*)?(?P<kind>.?)", re.DOTALL
+    r"%(?:(?P<place>[0-9]+)\$)?(?P<left>-?)(?P<width>[0-9]+|\*)?"
+    r"(?:(?<=\*)(?P<width_place>[0-9]+)\$)?(?P<kind>.?)",
+    re.DOTALL,
 )
 _WRONG = "22023"
 
@@ -73,28 +75,29 @@ def _formatted(use: Use) -> str:
         if found.group() == "%%":
             pieces.append("'%'")
             continue
-        taken = _place(found, taken)
-        if taken > len(rest):
-            raise Invalid(_WRONG, "too few arguments for format()")
-        pieces.append(_padded(_converted(found["kind"], rest[taken - 1], use), found))
+        width = found["width"]
+        if width == "*":
+            taken = _place(found, "width_place", taken, len(rest))
+            width = f"COALESCE(CAST({_shown(rest[taken - 1], use)} AS INT), 0)"
+        taken = _place(found, "place", taken, len(rest))
+        pieces.append(_padded(_converted(found["kind"], rest[taken - 1], use), found, width))
     pieces.append(quoted(form.text[at:]))
     return f"CONCAT({', '.join(pieces)})"
 
 
-def _place(found: re.Match[str], taken: int) -> int:
-    """Which argument is meant, from 1 on."""
+def _place(found: re.Match[str], name: str, taken: int, count: int) -> int:
+    """Which argument is meant, from 1 on: the one whose number is given, or the next."""
     kind = found["kind"]
     if not kind:
         raise Invalid(_WRONG, "unterminated format() type specifier")
     if kind not in "sIL":
         raise Invalid(_WRONG, f'unrecognized format() type specifier "{kind}"')
-    if found["width"] == "*":
-        raise Refused("a width that is an argument of format()")
-    if found["place"] is None:
-        return taken + 1
-    if int(found["place"]) == 0:
+    place = taken + 1 if found[name] is None else int(found[name])
+    if place == 0:
         raise Invalid(_WRONG, "format specifies argument 0, but arguments are numbered from 1")
-    return int(found["place"])
+    if place > count:
+        raise Invalid(_WRONG, "too few arguments for format()")
+    return place
 
 
 def _converted(kind: str, argument: Argument, use: Use) -> str:
@@ -109,12 +112,15 @@ def _converted(kind: str, argument: Argument, use: Use) -> str:
             return f"COALESCE({text}, '')"
 
 
-def _padded(text: str, found: re.Match[str]) -> str:
-    """With blanks up to a width; what is longer stays whole."""
-    if found["width"] is None:
+def _padded(text: str, found: re.Match[str], width: str | None) -> str:
+    """With blanks up to a width; what is longer stays whole. Below 0 they are on the right."""
+    if width is None:
         return text
-    blanks = f"REPEAT(' ', {int(found['width'])} - CHAR_LENGTH({text}))"
-    return f"CONCAT({text}, {blanks})" if found["left"] else f"CONCAT({blanks}, {text})"
+    blanks = f"REPEAT(' ', ABS({width}) - CHAR_LENGTH({text}))"
+    left, right = f"CONCAT({text}, {blanks})", f"CONCAT({blanks}, {text})"
+    if found["left"] or found["width"] != "*":
+        return left if found["left"] else right
+    return f"(CASE WHEN {width} < 0 THEN {left} ELSE {right} END)"
 
 
 FUNCTIONS: tuple[Function, ...] = (

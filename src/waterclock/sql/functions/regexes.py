@@ -35,6 +35,13 @@ _WORD_EDGES = {
 }
 _CLASS_ESCAPES = {"d": "0-9", "w": _WORD, "s": "\\s"}
 """Letters are those of Unicode, digits are not."""
+_SINGLES = re.compile(r"\\.|\[\^?\]?(?:\[:[a-z]+:\]|\\.|[^\]])*\]", re.DOTALL)
+"""What stands for one character: something escaped, or a class in brackets."""
+_EDGES = "yYmMAZ<>123456789"
+"""Escaped, they stand for no character, or for what a group has matched."""
+_REPEATS = r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})"
+_DANGLING = re.compile(rf"(?:\A|[(|^$]|{_REPEATS}\??+){_REPEATS}")
+_NESTING = {"(": 1, ")": -1}
 _QUANTIFIER = re.compile(r"\{[0-9]+(,[0-9]*)?\}")
 
 
@@ -74,8 +81,20 @@ class Regex:
 
     def require_characters(self) -> None:
         """`Refused` if it may match between two characters."""
-        if re.search(r"[*?]|\{0", self.source) or not self.source:
+        if _may_match_nothing(self.source):
             raise Refused("splitting by a regular expression that may match nothing")
+
+
+def _may_match_nothing(source: str) -> bool:
+    """Whether there may be a match without any character."""
+    if re.search(r"\(\?<?[=!]", source):
+        return True
+    # What is one character becomes an x; what is none, or may be, is left out.
+    plain = _SINGLES.sub(lambda m: "" if m[0][0] == "\\" and m[0][1] in _EDGES else "x", source)
+    try:
+        return re.fullmatch(plain, "") is not None
+    except re.error:
+        return True
 
 
 def _alternatives(source: str) -> list[list[str]]:
@@ -129,15 +148,23 @@ def java_regex(source: str, flags: str = "") -> Regex:
     # A dot matches a line break in PostgreSQL, unless it is told not to.
     if not lines:
         inline += "s"
+    _check_quantifiers(source)
     body, groups = _body(source, lines=lines)
     prefix = f"(?{inline}d)"  # only a line feed ends a line
     return Regex(prefix + body, groups, source, "g" in flags)
 
 
+def _check_quantifiers(source: str) -> None:
+    """`Invalid` if a quantifier has nothing before it, or another quantifier."""
+    plain = re.sub(r"\(\?[:=!]", "(", _SINGLES.sub("x", source))
+    if _DANGLING.search(plain):
+        raise Invalid("2201B", "invalid regular expression: quantifier operand invalid")
+
+
 def _body(source: str, *, lines: bool) -> tuple[str, int]:
     edges = {"^": "(?:\\A|(?<=\\n))", "$": "(?=\\n|\\z)"} if lines else {"$": "\\z"}
     out: list[str] = []
-    groups, at = 0, 0
+    groups, depth, at = 0, 0, 0
     while at < len(source):
         character = source[at]
         if character == "\\":
@@ -153,8 +180,13 @@ def _body(source: str, *, lines: bool) -> tuple[str, int]:
             if character == "(":
                 groups += 0 if source.startswith("(?", at) else 1
                 _refuse_group(source, at)
+            depth += _NESTING.get(character, 0)
+            if depth < 0:
+                break
             out.append(edges.get(character, character))
             at += 1
+    if depth:
+        raise Invalid("2201B", "invalid regular expression: parentheses () not balanced")
     return "".join(out), groups
 
 
@@ -260,6 +292,30 @@ def like_pattern(pattern: str, escape: str) -> str:
 
 def similar_regex(pattern: str, escape: str) -> str:
     """A SIMILAR TO pattern as a regular expression of Java's."""
+    return "(?s)\\A(?:" + _similar_body(pattern, escape) + ")\\z"
+
+
+def similar_parts(pattern: str, escape: str) -> tuple[str, bool]:
+    """A pattern with two separators, with what is between them as a group; or one without any.
+
+    Of what comes first as little as possible is matched, of the rest as much as possible.
+    """
+    if len(escape) > 1:
+        raise Invalid("22019", "invalid escape string")
+    parts = pattern.split(f'{escape}"') if escape else [pattern]
+    if len(parts) == 1:
+        return similar_regex(pattern, escape), False
+    if len(parts) > 3:
+        what = "SQL regular expression may not contain more than two escape-double-quote separators"
+        raise Invalid("2200C", what)
+    if len(parts) == 2 or re.search(r"[|*+?{}()\[\]]", pattern) or f"{escape}{escape}" in pattern:
+        raise Refused("SUBSTRING by such a pattern", "Use a regular expression.")
+    first, second, third = (_similar_body(part, escape) for part in parts)
+    lazy = first.replace(".*", ".*?")
+    return f"(?s)\\A{lazy}({second}){third}\\z", True
+
+
+def _similar_body(pattern: str, escape: str) -> str:
     out: list[str] = []
     at = 0
     while at < len(pattern):
@@ -276,7 +332,7 @@ def similar_regex(pattern: str, escape: str) -> str:
         else:
             out.append(_similar_piece(character))
         at += 1
-    return "(?s)\\A(?:" + "".join(out) + ")\\z"
+    return "".join(out)
 
 
 def _similar_piece(character: str) -> str:

@@ -30,6 +30,7 @@ class Stability(Enum):
     SESSION = "the session"
     CLOCK = "the time of the transaction"
     VOLATILE = "chance"
+    MOMENT = "the time of the call"
 
 
 @dataclass(frozen=True, slots=True)

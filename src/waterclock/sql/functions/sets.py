@@ -159,6 +159,7 @@ FUNCTIONS: tuple[Function, ...] = (
     rows("unnest", (ANYARRAY,), ANYELEMENT, "{0}", "The elements of an array."),
     rows("regexp_split_to_table", (TEXT, TEXT), TEXT, _split_regex, "The pieces between matches."),
     rows("string_to_table", (TEXT, TEXT), TEXT, _split_text, "The pieces between separators."),
+    rows("string_to_table", (TEXT,) * 3, TEXT, _split_text, "The pieces, some of them as nulls."),
     *(
         rows("regexp_matches", (TEXT,) * count, TEXT_ARRAY, _all_matches, "The groups of matches.")
         for count in (2, 3)

@@ -10,6 +10,7 @@ from waterclock.sql.dialect.types import ANY, ANYNONARRAY
 from waterclock.sql.functions import quotes
 from waterclock.sql.functions.encodings import ENCODINGS
 from waterclock.sql.functions.registry import Argument, Function, SqlRule, Use, scalar
+from waterclock.sql.functions.unicode_texts import UNICODE
 
 _NEGATIVE = raised("22011", "negative substring length not allowed")
 _FROM = "(CASE WHEN {1} < 1 THEN 1 ELSE {1} END)"
@@ -214,6 +215,7 @@ FUNCTIONS: tuple[Function, ...] = (
     scalar("to_hex", (INT4,), TEXT, _of_hex(8), "In hexadecimal."),
     scalar("to_hex", (INT8,), TEXT, _of_hex(16), "In hexadecimal."),
     *ENCODINGS,
+    *UNICODE,
     scalar(
         *("overlay", (TEXT, TEXT, INT4), TEXT, _overlaid("CHAR_LENGTH({1})")),
         "A part replaced by another text.",

@@ -7,6 +7,7 @@ import zoneinfo
 
 from waterclock.sql.dialect import datetimes as dt
 from waterclock.sql.dialect.types import name_of
+from waterclock.sql.dialect.zone_abbreviations import ABBREVIATIONS
 from waterclock.sql.functions.registry import Argument, Invalid, Refused, Use
 
 
@@ -44,6 +45,10 @@ def zone_name(argument: Argument) -> str:
         return f"{sign}{int(offset['hours']):02}:{offset['minutes'] or '00'}"
     if dt.is_utc(argument.text):
         return "UTC"
+    seconds = ABBREVIATIONS.get(argument.text.lower())
+    if seconds is not None:
+        minutes = abs(seconds) // 60
+        return f"{'-' if seconds < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}"
     try:
         zoneinfo.ZoneInfo(argument.text)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):

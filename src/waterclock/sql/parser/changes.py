@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from waterclock.sql.ast.changes import (
     Assignment,
+    Conflict,
     DefaultRow,
     Delete,
     Insert,
@@ -28,12 +29,14 @@ from waterclock.sql.parser.scanning import (
     condition,
     expect_query_end,
     expression,
+    expressions,
     query_without_time,
 )
 from waterclock.sql.stream import TokenStream
 from waterclock.sql.tokens import Kind
 
 _RETURNING = frozenset({"returning"})
+_DO = frozenset({"do"})
 _AFTER_INSERT = frozenset({"returning", "on"})
 _AFTER_ASSIGNMENT = frozenset({"from", "where", "returning"})
 _AFTER_FROM = frozenset({"where", "returning"})
@@ -49,10 +52,41 @@ def insert(stream: TokenStream, ctes: QueryText | None = None) -> Insert:
     if stream.accept("overriding"):
         stream.unsupported("OVERRIDING", stream.last.position)
     source = _insert_source(stream)
-    if stream.at("on"):
-        stream.expect("on", "conflict")
-        stream.unsupported("ON CONFLICT", stream.peek(-2).position)
-    return Insert(table, columns, source, _returning(stream), alias, ctes)
+    conflict = _conflict(stream) if stream.at("on") else None
+    return Insert(table, columns, source, _returning(stream), alias, ctes, conflict)
+
+
+def _conflict(stream: TokenStream) -> Conflict:
+    """`ON CONFLICT`, with what is to be done then: nothing, or an update that is only checked.
+
+    No table has what a row could conflict with, so nothing of the update is ever used.
+    """
+    at = stream.token.position
+    stream.expect("on", "conflict")
+    found = Conflict()
+    if stream.accept_mark("("):
+        found = Conflict(keys=expressions(stream))
+        stream.expect_mark(")")
+        if stream.accept("where"):
+            condition(stream, _DO)
+    elif stream.accept("on"):
+        stream.expect("constraint")
+        found = Conflict(constraint=stream.identifier())
+    stream.expect("do")
+    if stream.accept("nothing"):
+        return found
+    stream.expect("update", "set")
+    list(_assignments(stream))
+    while stream.accept_mark(","):
+        list(_assignments(stream))
+    _where(stream)
+    if found == Conflict():
+        raise SyntaxFault(
+            "ON CONFLICT DO UPDATE requires inference specification or constraint name",
+            at,
+            hint="For example, ON CONFLICT (column_name).",
+        )
+    return found
 
 
 def _insert_columns(stream: TokenStream) -> tuple[Identifier, ...]:

@@ -6,6 +6,7 @@ one thing has to be understood afterwards.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,7 @@ _WORDS = frozenset(
     ]
 )
 _MOMENTS = {"current_timestamp": TIMESTAMPTZ, "localtimestamp": TIMESTAMP}
+"""Those that may be rounded to a number of digits."""
 _WITH_DIGITS = frozenset(["current_time", "current_timestamp", "localtime", "localtimestamp"])
 _COALESCING = frozenset(["coalesce", "greatest", "least", "nullif"])
 _TYPE_WORDS = frozenset(
@@ -51,8 +53,23 @@ _TYPE_WORDS = frozenset(
     ]
 )
 _INTERVAL_FIELDS = ("year", "month", "day", "hour", "minute", "second")
+_SECONDS = r"\d+(?:\.\d*)?"
+_OF_FIELDS = {
+    ("year", "month"): (r"(-?\d+-\d+)", r"\1"),
+    ("day", "hour"): (r"(\d+) (\d+)", r"\1 days \2 hours"),
+    ("day", "minute"): (r"(\d+) (\d+:\d+)", r"\1 days \2"),
+    ("day", "second"): (rf"(\d+) (\d+:\d+:{_SECONDS})", r"\1 days \2"),
+    ("hour", "minute"): (r"(-?\d+:\d+)", r"\1"),
+    ("hour", "second"): (rf"(-?\d+:\d+:{_SECONDS})", r"\1"),
+    ("minute", "second"): (rf"(\d+):({_SECONDS})", r"\1 minutes \2 seconds"),
+}
+"""How constants of several fields are written, and what they are without naming them."""
 _TRIMS = {"both": "btrim", "leading": "ltrim", "trailing": "rtrim"}
-_NORMALIZE = frozenset(["normalize", "treat", "xmlconcat", "xmlelement", "xmlforest", "xmlparse"])
+_NO_CALLS = frozenset(["treat", "xmlconcat", "xmlelement", "xmlforest", "xmlparse"])
+_OF_ROW_TYPES = frozenset(
+    f"{kind}_populate_{end}" for kind in ("json", "jsonb") for end in ("record", "recordset")
+)
+UNICODE_FORMS = ("nfc", "nfd", "nfkc", "nfkd")
 
 
 class Calls:
@@ -75,6 +92,16 @@ class Calls:
             if stream.peek(ahead).kind not in (Kind.WORD, Kind.QUOTED):
                 return False
         return stream.peek(ahead + 1)[:2] == (Kind.OPERATOR, "(")
+
+    def _refuse_row_types(self) -> None:
+        """Raise if a function follows that takes a row type: no name of a relation is a type."""
+        token = self._stream.token
+        if token.kind is Kind.WORD and token.value in _OF_ROW_TYPES:
+            raise FeatureNotSupported(
+                f"{token.value}() is not supported",
+                token.position,
+                hint="Use jsonb_to_record() or jsonb_to_recordset() with the columns' types.",
+            )
 
     def try_special(self, token: Token) -> Expression | None:
         """What begins with a key word and is a call in PostgreSQL's eyes."""
@@ -105,7 +132,9 @@ class Calls:
             case _ if word in _COALESCING:
                 stream.advance()
                 return Coalescing(word, self._in_brackets(), token.position)
-            case _ if word in _NORMALIZE:
+            case "normalize":
+                return self._normalize()
+            case _ if word in _NO_CALLS:
                 raise FeatureNotSupported.of(word.upper(), token.position)
         return None
 
@@ -131,21 +160,28 @@ class Calls:
         return Cast(String(text, constant.position), found, token.position)
 
     def _of_field(self, text: str, constant: Token) -> str:
-        """`interval '3' day` and the like, where the constant is only a number."""
-        field = self._stream.advance().value
-        is_number = text.strip().removeprefix("-").replace(".", "", 1).isdigit()
-        if self._stream.at("to") or not is_number:
-            what = "an interval of some fields only"
-            raise FeatureNotSupported.of(what, constant.position)
-        if field == "second" and self._stream.accept_mark("("):
+        """`interval '3' day`, `interval '1-2' year to month`: a constant of just these fields."""
+        first = last = self._stream.advance().value
+        if self._stream.accept("to"):
+            last = self._stream.expect_any(*_INTERVAL_FIELDS)
+        if last == "second" and self._stream.accept_mark("("):
             self._stream.integer()
             self._stream.expect_mark(")")
-        return f"{text} {field}"
+        is_number = text.strip().removeprefix("-").replace(".", "", 1).isdigit()
+        if is_number:
+            return f"{text} {last}"
+        form = _OF_FIELDS.get((first, last))
+        found = None if form is None else re.fullmatch(form[0], text.strip())
+        if form is None or found is None:
+            what = "an interval of some fields only"
+            raise FeatureNotSupported.of(what, constant.position)
+        return found.expand(form[1])
 
     # Calls that are written as such
 
     def call(self) -> Expression:
         stream = self._stream
+        self._refuse_row_types()
         at = stream.token.position
         name = [stream.label().name]
         while stream.accept_mark("."):
@@ -309,6 +345,12 @@ class Calls:
         return found
 
     def _word(self, token: Token) -> Expression:
+        if token.value == "current_time":
+            raise FeatureNotSupported(
+                "current_time, which has a time zone, is not supported",
+                token.position,
+                hint="Use localtime or current_timestamp.",
+            )
         self._stream.advance()
         if self._stream.at_mark("("):
             if token.value not in _WITH_DIGITS:
@@ -369,8 +411,10 @@ class Calls:
         if stream.at_mark(","):
             stream.advance()
             return Call(("substring",), (subject, *self._rest()), at)
-        if stream.at("similar"):
-            raise FeatureNotSupported.of("SUBSTRING with SIMILAR", at)
+        if stream.accept("similar"):
+            pattern = self._expressions.expression()
+            stream.expect("escape")
+            return Call(("substring",), (subject, pattern, *self._rest()), at)
         while stream.at_any("from", "for"):
             if stream.advance().value == "from":
                 start = self._expressions.expression()
@@ -381,6 +425,16 @@ class Calls:
             stream.fail(stream.last)
         first = start if start is not None else Number("1", at)
         return Call(("substring",), (subject, first, *([count] if count is not None else ())), at)
+
+    def _normalize(self) -> Expression:
+        """`normalize(text, form)`; the form is a word."""
+        stream = self._stream
+        at = stream.advance().position
+        stream.expect_mark("(")
+        subject = self._expressions.expression()
+        form = stream.expect_any(*UNICODE_FORMS) if stream.accept_mark(",") else "nfc"
+        stream.expect_mark(")")
+        return Call(("normalize",), (subject, String(form, at)), at)
 
     def _rest(self) -> tuple[Expression, ...]:
         found = self._expressions.expressions()

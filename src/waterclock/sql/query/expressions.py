@@ -12,7 +12,7 @@ from collections.abc import Callable
 from enum import IntEnum
 
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
-from waterclock.sql.query.calls import Calls
+from waterclock.sql.query.calls import UNICODE_FORMS, Calls
 from waterclock.sql.query.operands import Operands
 from waterclock.sql.query.tree import (
     Between,
@@ -34,6 +34,7 @@ from waterclock.sql.query.tree import (
     Row,
     Slice,
     SortItem,
+    String,
     Subscript,
     Test,
     Unary,
@@ -163,6 +164,8 @@ class Expressions:
                 return Level.PATTERN if following in ("between", "in", *_PATTERNS) else None
             case "at" if not self._stream.at("at", "time"):
                 return None
+            case "similar" if self._stream.peek().value != "to":
+                return None
             case "operator" if self._stream.peek().value != "(":
                 return None
             case "is" if restricted and self._stream.peek().value not in ("distinct", "not"):
@@ -250,11 +253,19 @@ class Expressions:
             self._stream.expect("from")
             right = self._from(Level(Level.IS + 1))
             return Distinct(left, right, negated, token.position)
-        if self._stream.at_any("document", "normalized", "nfc", "nfd", "nfkc", "nfkd"):
+        form = self._stream.accept_any(*UNICODE_FORMS)
+        if form is not None or self._stream.at("normalized"):
+            self._stream.expect("normalized")
+            return self._is_normalized(left, form or "nfc", negated, token.position)
+        if self._stream.at("document"):
             what = f"IS {self._stream.token.value.upper()}"
             raise FeatureNotSupported.of(what, token.position)
         test = _TESTS[self._stream.expect_any(*_TESTS)]
         return Is(left, test, negated, token.position)
+
+    def _is_normalized(self, left: Expression, form: str, negated: bool, at: int) -> Expression:
+        found = Call(("is_normalized",), (left, String(form, at)), at)
+        return Not(found, at) if negated else found
 
     def _patterned(self, left: Expression) -> Expression:
         at = self._stream.token.position

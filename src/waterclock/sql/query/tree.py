@@ -456,7 +456,11 @@ GroupElement: TypeAlias = "GroupKeys | GroupingSet"
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """`distinct_on` is None without DISTINCT, () for a plain one."""
+    """`distinct_on` is None without DISTINCT, () for a plain one.
+
+    With `assigned` it is what a change of the first relation reads: all columns of that, then new
+    values for the columns at these places, then what RETURNING shows of the rows after the change.
+    """
 
     items: tuple[SelectItem, ...]
     sources: tuple[FromItem, ...]
@@ -467,6 +471,7 @@ class Select:
     windows: tuple[tuple[str, Window], ...]
     distinct_on: tuple[Expression, ...] | None
     at: int
+    assigned: tuple[int, ...] | None = None
 
 
 class SetOperator(Enum):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from decimal import Decimal
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from waterclock.model.ids import GlobalId
 from waterclock.model.pg_types import (
     BOOL,
     DATE,
+    FLOAT4,
     FLOAT8,
     INT2,
     INT4,
@@ -24,7 +26,8 @@ from waterclock.model.pg_types import (
     array_of,
     numeric,
 )
-from waterclock.persist.numerics import python_value
+from waterclock.persist.numerics import parts_of, python_value
+from waterclock.persist.rows import NUMERIC as NUMERIC_HELD
 from waterclock.sql.ast.common import DefaultValue, ExpressionText
 from waterclock.sql.binding import (
     BoundColumn,
@@ -108,6 +111,30 @@ def test_values_of_parameters_are_constants() -> None:
 def test_a_null_parameter() -> None:
     found = bound("SELECT $1::int", RELATIONS, parameters=[None])
     assert found.sql == "SELECT CAST(NULL AS INT) AS `int4`"
+
+
+def test_a_number_as_a_parameter_keeps_the_digits_that_its_column_has_not() -> None:
+    given = pa.scalar(parts_of(Decimal("1.005")), NUMERIC_HELD)
+    for target, shown in ((numeric(8, 2), "1.01"), (INT4, "1"), (NUMERIC, "0.005")):
+        found = bound("SELECT $1", RELATIONS, parameters=[given], target_types=[target])
+        assert found.columns[0].type == target
+        assert shown in found.sql
+    with pytest.raises(SqlFault) as caught:
+        bound("SELECT $1", RELATIONS, parameters=[given], target_types=[numeric(2, 2)])
+    assert caught.value.sqlstate == "22003"
+    many = pa.scalar([parts_of(Decimal("1.005"))], pa.list_(NUMERIC_HELD))
+    wanted = array_of(numeric(8, 2))
+    found = bound("SELECT $1", RELATIONS, parameters=[many], target_types=[wanted])
+    assert found.columns[0].type == wanted
+
+
+def test_an_aggregate_is_not_compared_with_the_rows_of_a_query() -> None:
+    grouped = "SELECT a FROM t GROUP BY a HAVING "
+    bound(grouped + "count(*) > 1 AND 1 < ANY (SELECT 1)", RELATIONS)
+    for condition in ("count(*) IN (SELECT 1)", "count(*) > ALL (SELECT 1)"):
+        with pytest.raises(FeatureNotSupported, match="an aggregate in front of IN") as caught:
+            bound(grouped + condition, RELATIONS)
+        assert caught.value.hint is not None
 
 
 # Times
@@ -276,6 +303,41 @@ def test_a_column_that_does_not_fit() -> None:
     assert caught.value.message == 'column "n" is of type integer but expression is of type text'
     with pytest.raises(SqlFault, match="more expressions than target columns"):
         bound("SELECT a, b FROM t", RELATIONS, target_types=[INT4])
+
+
+@pytest.mark.parametrize(
+    ("given", "target", "expected"),
+    [
+        (pa.scalar(2.675), numeric(8, 2), Decimal("2.68")),
+        (pa.scalar(123456789.123456789), NUMERIC, Decimal("123456789.123457")),
+        (pa.scalar(0.1, pa.float32()), NUMERIC, Decimal("0.1")),
+        (pa.scalar(1e20), NUMERIC, Decimal(10**20)),
+        (pa.scalar(2.5), INT4, 2),
+        (pa.scalar(-3.5), INT8, -4),
+        (pa.scalar(0.5), FLOAT4, 0.5),
+        (pa.scalar(0.1, pa.float32()), FLOAT8, 0.10000000149011612),
+    ],
+)
+def test_floating_point_constants_need_no_engine(
+    given: pa.Scalar, target: PgType, expected: object
+) -> None:
+    found = values_of(given, target)
+    assert found is not None
+    assert [python_value(value) for value in found.columns[0]] == [expected]
+
+
+def test_floating_point_constants_that_do_not_fit() -> None:
+    for number, target in ((1e9, numeric(8, 2)), (1e10, INT4)):
+        with pytest.raises(SqlFault) as caught:
+            values_of(pa.scalar(number), target)
+        assert caught.value.sqlstate == "22003"
+    for number, target in ((1e40, FLOAT4), (1e-60, FLOAT4), (1e40, NUMERIC), (math.nan, NUMERIC)):
+        assert values_of(pa.scalar(number), target) is None  # left to the engine
+
+
+def values_of(given: pa.Scalar, target: PgType) -> pa.Table | None:
+    row = [ExpressionText("$1", 1)]
+    return bind_values([row], [target], facts=session_facts(), parameters=[given])
 
 
 # Expressions

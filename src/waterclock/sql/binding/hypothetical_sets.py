@@ -1,0 +1,99 @@
+"""`rank(x) WITHIN GROUP (ORDER BY y)` and its like: where a row that is not there would be.
+
+Of the rows of a group it counts how many would come before the row that is asked about, and how
+many are its peers. So they are counts under a condition, and nothing is sorted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from waterclock.model.pg_types import FLOAT8, INT8
+from waterclock.sql.binding.context import Place
+from waterclock.sql.binding.errors import NO_FUNCTION_HINT, UndefinedFunction
+from waterclock.sql.binding.ordering import check_sortable, order_sql
+from waterclock.sql.binding.typed import Role, Typed, operand
+from waterclock.sql.dialect.types import shown
+from waterclock.sql.errors import FeatureNotSupported
+from waterclock.sql.query import tree
+
+if TYPE_CHECKING:
+    from waterclock.sql.binding.expressions import Expressions
+
+_OF_COUNTS = frozenset({"percent_rank", "cume_dist"})
+_HYPOTHETICAL = frozenset({"rank", "dense_rank"}) | _OF_COUNTS
+
+
+class HypotheticalSets:
+    """Binds such aggregates."""
+
+    def __init__(self, expressions: Expressions) -> None:
+        self._expressions = expressions
+
+    def bound(self, node: tree.Call, condition: Typed | None, inner: Place) -> Typed:
+        """The aggregate over the rows of a group."""
+        name = node.name[-1]
+        assert node.within is not None, "the caller has looked"
+        given = [self._expressions.bind(each, inner) for each in node.arguments]
+        keys = [self._expressions.bind(item.expression, inner) for item in node.within]
+        if name not in _HYPOTHETICAL or len(given) != len(keys):
+            types = ", ".join(shown(each.type) for each in (*given, *keys))
+            message = f"function {name}({types}) does not exist"
+            raise UndefinedFunction(message, node.at, hint=NO_FUNCTION_HINT)
+        pairs = []
+        for asked, key, item in zip(given, keys, node.within, strict=True):
+            if any(part.column is not None for part in asked.walk()):
+                what = f"{name}() of a row that depends on columns"
+                raise FeatureNotSupported.of(what, asked.at)
+            both, declared = self._expressions.coercion.unified([key, asked], "WITHIN GROUP")
+            key, asked = (replace(each, type=declared) for each in both)
+            check_sortable(key)
+            pairs.append((key, asked, item))
+        sql = _written(name, pairs, condition)
+        parts = (*(key for key, _, _ in pairs), *([condition] if condition is not None else []))
+        result = FLOAT8 if name in _OF_COUNTS else INT8
+        return Typed(operand(sql), result, node.at, parts, nullable=False, role=Role.AGGREGATE)
+
+
+Pair = tuple[Typed, Typed, tree.SortItem]
+
+
+def _written(name: str, pairs: list[Pair], condition: Typed | None) -> str:
+    behind = "" if condition is None else f" FILTER (WHERE {condition.sql})"
+    before, same = _before(pairs), _same(pairs)
+    count = f"COUNT(CASE WHEN {before} THEN 1 END){behind}"
+    match name:
+        case "rank":
+            return f"{count} + 1"
+        case "dense_rank":
+            fields = ", ".join(f"'k{n}', {order_sql(key)}" for n, (key, _, _) in enumerate(pairs))
+            row = f"CASE WHEN {before} THEN NAMED_STRUCT({fields}) END"
+            return f"COUNT(DISTINCT {row}){behind} + 1"
+        case "percent_rank":
+            of_all = f"COUNT(1){behind}"
+            return f"CASE WHEN {of_all} = 0 THEN 0D ELSE CAST({count} AS DOUBLE) / {of_all} END"
+        case _:
+            up_to = f"COUNT(CASE WHEN {before} OR {same} THEN 1 END){behind}"
+            return f"CAST({up_to} + 1 AS DOUBLE) / (COUNT(1){behind} + 1)"
+
+
+def _before(pairs: list[Pair]) -> str:
+    """Whether a row comes before the one asked about; never null."""
+    (key, asked, item), *rest = pairs
+    one, other = order_sql(key), order_sql(asked)
+    nulls_first = item.descending if item.nulls_first is None else item.nulls_first
+    sign = ">" if item.descending else "<"
+    first, last = ("TRUE", "FALSE") if nulls_first else ("FALSE", "TRUE")
+    is_before = (
+        f"CASE WHEN {one} <=> {other} THEN FALSE WHEN {one} IS NULL THEN {first}"
+        f" WHEN {other} IS NULL THEN {last} ELSE {one} {sign} {other} END"
+    )
+    if not rest:
+        return f"({is_before})"
+    return f"({is_before} OR ({one} <=> {other} AND {_before(rest)}))"
+
+
+def _same(pairs: list[Pair]) -> str:
+    tests = [f"{order_sql(key)} <=> {order_sql(asked)}" for key, asked, _ in pairs]
+    return f"({' AND '.join(tests)})"
