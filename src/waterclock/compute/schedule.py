@@ -1,11 +1,13 @@
 """Which views advance together, when, and in which thread.
 
 Groups of views advance in threads of their own, so that one that takes long does not hold others
-back. Groups that read the same and are equally far are put together, because one job for all costs
-little more than a job for one; planning the job takes a moment, in which they stand still. A
-group whose step fails, or takes long, is taken apart, and its views stay alone for a while: whoever
-is to blame then only keeps itself waiting. A step that failed is tried again after a rest. If it
-failed because state was lost while the server runs, the view is opened anew, and so is its state.
+back; those that have nothing to compute move on together, in one write. Groups that read the same
+and are equally far are put together, because one job for all costs little more than a job for one;
+planning the job takes a moment, in which they stand still. A view and what it reads are never in
+one group: it would wait for itself. A group whose step fails, or takes long, is taken apart, and
+its views stay alone for a while: whoever is to blame then only keeps itself waiting. A step that
+failed is tried again after a rest. If it failed because state was lost while the server runs, the
+view is opened anew, and so is its state.
 
 A view that goes away waits for the step it is in, which is short, but not for its first contents or
 for lost state: these are given up.
