@@ -1,7 +1,8 @@
 """Which views advance together, when, and in which thread.
 
 Groups of views advance in threads of their own, so that one that takes long does not hold others
-back; those that have nothing to compute move on together, in one write. Groups that read the same
+back; those that have nothing to compute move on together, in one write, and those that compute
+their first contents have threads for that alone. Groups that read the same
 and are equally far are put together, because one job for all costs little more than a job for one;
 planning the job takes a moment, in which they stand still. A view and what it reads are never in
 one group: it would wait for itself. A group whose step fails, or takes long, is taken apart, and
@@ -30,6 +31,8 @@ from waterclock.persist.errors import Damaged
 
 _LOG = logging.getLogger(__name__)
 _THREADS = 4
+_BEGINNINGS = 2
+"""So many groups compute their first contents, or lost state, at a time: that takes long."""
 _RETRY_S = 1.0
 """How long a view rests after a step that failed."""
 REGROUP_S = 2.0
@@ -95,6 +98,7 @@ class Schedule:
         self._reopen = reopen
         self._release_s = release_s
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="waterclock-view")
+        self._beginnings = ThreadPoolExecutor(_BEGINNINGS, thread_name_prefix="waterclock-new-view")
         self._lock = threading.Lock()
         self._removing = threading.Lock()
         self._paused: set[GlobalId] = set()
@@ -168,13 +172,15 @@ class Schedule:
                     begun.append(step)
                     if running.group.is_quiet:
                         quiet.append((running, step))
-                    else:
+                    elif running.group.dataflow.has_begun:
                         self._threads.submit(self._take_step, running, step)
+                    else:
+                        self._beginnings.submit(self._take_step, running, step)
             if quiet:
                 self._threads.submit(self._take_quiet_steps, quiet)
         done, _ = wait(begun, patience_s)
         self._consider_grouping()
-        return any(step.result() for step in done)
+        return any(step.result() for step in done if not step.cancelled())
 
     def close(self) -> None:
         """Finish the steps that are going on, and begin no more.
@@ -187,6 +193,7 @@ class Schedule:
         for running in rest:
             self._await_step(running)
         self._threads.shutdown()
+        self._beginnings.shutdown()
         for running in self._distinct():
             running.group.dataflow.close()
 
@@ -196,7 +203,9 @@ class Schedule:
     # Steps
 
     def _take_step(self, running: Running, step: Future[bool]) -> None:
-        """Let the group advance, and tell what came of it."""
+        """Let the group advance, unless that is no longer wanted, and tell what came of it."""
+        if not step.set_running_or_notify_cancel():
+            return
         try:
             step.set_result(self._advance(running))
         except BaseException as error:
@@ -320,7 +329,8 @@ class Schedule:
         while step is not None and not step.done():
             if running.group.dataflow.has_begun:
                 wait([step])
-            else:  # again and again, since a job that is not there yet can not be stopped
+            elif not step.cancel():  # it has come to its turn
+                # Again and again, since a job that is not there yet can not be stopped.
                 running.group.stop()
                 wait([step], _GIVE_UP_S)
 

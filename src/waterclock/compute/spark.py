@@ -77,6 +77,7 @@ _SPARING = {
 }
 
 
+_THIS_MACHINE = "local[*]"
 _LEAST_HEAP_MB = 1024
 _MOST_HEAP_MB = 16 * 1024
 
@@ -89,13 +90,26 @@ def _heap() -> str:
     return f"{min(max(machine_mb // 4, _LEAST_HEAP_MB), _MOST_HEAP_MB)}m"
 
 
+def with_room(master: str) -> tuple[str, dict[str, str]]:
+    """A master that is all of this machine, with more places for tasks than it has processors.
+
+    Large steps and queries are divided among as many tasks as there are processors. Beside two of
+    those there is still a place for small steps, which must not wait until a large one is done.
+    """
+    if master != _THIS_MACHINE:
+        return master, {}
+    processors = os.cpu_count() or 1
+    return f"local[{2 * processors + 2}]", {"spark.default.parallelism": str(processors)}
+
+
 def open_session(
-    master: str = "local[*]", settings: Mapping[str, str] | None = None
+    master: str = _THIS_MACHINE, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
     """A session with our settings; those given are added, but can not change what things mean."""
     # Spark asks the environment, and no setting, which Python its workers are to run.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    ours = {**_SPEED, **_QUIET, **_SPARING, "spark.driver.memory": _heap()}
+    master, places = with_room(master)
+    ours = {**_SPEED, **_QUIET, **_SPARING, **places, "spark.driver.memory": _heap()}
     asked = {**ours, **(settings or {}), **_MEANING}
     conf = SparkConf().setMaster(master).setAppName("waterclock").setAll(list(asked.items()))
     SparkContext._ensure_initialized(conf=conf)  # the JVM alone, with what it is to be told

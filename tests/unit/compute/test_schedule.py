@@ -184,6 +184,29 @@ def test_quiet_groups_share_a_thread_and_wait_for_nobody(schedule: Schedule) -> 
     assert [group.received for group in quick] == [1] * 4, "once for each step"
 
 
+def test_many_that_begin_do_not_hold_back_those_that_have_begun(schedule: Schedule) -> None:
+    gate = threading.Event()
+    fresh = [
+        add(schedule, Told([NamedView(number, GlobalId.user(number))])) for number in range(1, 9)
+    ]
+    for group in fresh:
+        group.dataflow.has_begun = False
+        group.waits_for = gate
+        group.stop = lambda: None  # type: ignore[attr-defined]
+    old = add(schedule, Told([NamedView(9, ORDERS)]))
+    try:
+        for _ in range(3):
+            schedule.tick(0.05)
+            while not schedule.of(old.views[0].name).is_idle:
+                time.sleep(0.001)
+        assert len(old.threads) == 3
+        last = fresh[-1].views[0]
+        assert schedule.remove(last.name) is last, "it need not wait for its turn first"
+    finally:
+        gate.set()
+    assert not fresh[-1].threads
+
+
 def test_a_quiet_group_that_can_not_be_asked_fails_as_any_other(schedule: Schedule) -> None:
     group = add(schedule, Told([NamedView(1, ORDERS)], quiet=True))
     other = add(schedule, Told([NamedView(2, PEOPLE)], quiet=True))
