@@ -75,3 +75,25 @@ async def test_a_rollback_warns_of_what_stays(world: AdapterWorld) -> None:
     assert await client.rows("SELECT * FROM t") == []
     await client.run("BEGIN; DROP TABLE t; COMMIT; BEGIN; ROLLBACK")
     assert len(client.notices) == 1, "what was committed is no surprise"
+
+
+MISTAKEN = {
+    "INSERT INTO ^nowhere VALUES (1)": "42P01",
+    "UPDATE ^nowhere SET a = 1": "42P01",
+    "DELETE FROM ^nowhere": "42P01",
+    "INSERT INTO t VALUES (1, 'x', ^3, 4)": "42601",
+    "INSERT INTO t (a, ^b) VALUES (1)": "42601",
+    "INSERT INTO t (a, ^c) VALUES (1, 2)": "42703",
+    "UPDATE t SET ^c = 1": "42703",
+}
+
+
+@in_world
+async def test_a_mistake_in_a_change_is_shown_where_it_stands(world: AdapterWorld) -> None:
+    client = await world.connect()
+    await client.run("CREATE TABLE t (a int, b text)")
+    for text, sqlstate in MISTAKEN.items():
+        fault = await client.fails(text.replace("^", ""))
+        assert fault.sqlstate == sqlstate, (text, fault)
+        assert isinstance(fault, SqlFault), text
+        assert fault.position == text.index("^") + 1, (text, fault.position)

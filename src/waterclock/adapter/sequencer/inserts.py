@@ -149,7 +149,8 @@ def full_row(
     table: Relation, places: Sequence[int], row: Sequence[ExpressionText | DefaultValue]
 ) -> list[ExpressionText]:
     if len(row) > len(places):
-        raise TooManyValues("INSERT has more expressions than target columns")
+        error = TooManyValues("INSERT has more expressions than target columns")
+        raise located(error, row[len(places)].position)
     given = dict(zip(places, row, strict=False))
     full = []
     for place, column in enumerate(table.columns):
@@ -194,8 +195,10 @@ def _require_values(
     columns: Sequence[Identifier], rows: Sequence[Sequence[ExpressionText | DefaultValue]]
 ) -> None:
     """Raise unless each column that is named gets a value."""
-    if any(len(row) < len(columns) for row in rows):
-        raise TooManyValues("INSERT has more target columns than expressions")
+    least = min(map(len, rows), default=len(columns))
+    if least < len(columns):
+        error = TooManyValues("INSERT has more target columns than expressions")
+        raise located(error, columns[least].position)
 
 
 # Queries

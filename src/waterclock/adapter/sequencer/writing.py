@@ -30,7 +30,7 @@ from waterclock.adapter.sequencer.queries import described, planned
 from waterclock.adapter.tables import WriteConflict
 from waterclock.adapter.transaction import ReadOnly
 from waterclock.catalog import privileges
-from waterclock.catalog.errors import WrongKind
+from waterclock.catalog.errors import UnknownRelation, WrongKind
 from waterclock.catalog.objects import Namespace, Privilege, Relation, Table
 from waterclock.errors import WaterclockError
 from waterclock.model.errors import DuplicateColumn, UnknownColumn
@@ -68,7 +68,10 @@ class TooManyValues(WaterclockError):
 def writable(session: SqlSession, name: ObjectName, privilege: Privilege) -> Table:
     """The table that the name means, if the role may change it so."""
     catalog = session.front.core.current
-    found = catalog.relation(name_of(name.parts), session.scope)
+    try:
+        found = catalog.relation(name_of(name.parts), session.scope)
+    except UnknownRelation as error:
+        raise located(error, name.position) from None
     if not isinstance(found, Table):
         kind = found.kind
         raise WrongKind(f'cannot change {kind} "{found.name}"', detail="Only tables are written.")
