@@ -116,4 +116,8 @@ select b ~ 'a)' from t
 select b ~ '*a' from t
 select b ~ 'a**' from t
 select b ~ '(?:+a)' from t
+select b ~ 'a{2' from t
+select b ~ 'a{2,1}' from t
+select b ~ 'a{256}' from t
+select b ~ 'a{2x}' from t
 select regexp_replace(b, 'a|*b', '') from t

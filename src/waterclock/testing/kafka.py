@@ -130,7 +130,8 @@ class KafkaBroker(RestartableService):
             settings = folder / "server.properties"
             settings.write_text("\n".join(lines), encoding="utf-8")
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            arguments = ["format", "-t", cluster, "-c", str(settings)]
+            # The id may begin with a dash.
+            arguments = ["format", f"--cluster-id={cluster}", "-c", str(settings)]
             for mechanism in _SCRAM:
                 arguments += ["--add-scram", f"{mechanism}=[name={USER},password={PASSWORD}]"]
             command = self._program("kafka.tools.StorageTool", *arguments)

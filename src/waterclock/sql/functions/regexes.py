@@ -42,6 +42,8 @@ _EDGES = "yYmMAZ<>123456789"
 _REPEATS = r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})"
 _DANGLING = re.compile(rf"(?:\A|[(|^$]|{_REPEATS}\??+){_REPEATS}")
 _NESTING = {"(": 1, ")": -1}
+_DIGITS = tuple("0123456789")
+_MOST_REPEATS = 255
 _QUANTIFIER = re.compile(r"\{[0-9]+(,[0-9]*)?\}")
 
 
@@ -173,9 +175,9 @@ def _body(source: str, *, lines: bool) -> tuple[str, int]:
         elif character == "[":
             piece, at = _bracket(source, at)
             out.append(piece)
-        elif character == "{" and not _QUANTIFIER.match(source, at):
-            out.append("\\{")
-            at += 1
+        elif character == "{":
+            piece, at = _braces(source, at)
+            out.append(piece)
         else:
             if character == "(":
                 groups += 0 if source.startswith("(?", at) else 1
@@ -188,6 +190,19 @@ def _body(source: str, *, lines: bool) -> tuple[str, int]:
     if depth:
         raise Invalid("2201B", "invalid regular expression: parentheses () not balanced")
     return "".join(out), groups
+
+
+def _braces(source: str, at: int) -> tuple[str, int]:
+    """How often something comes, if a digit follows; else just a brace."""
+    if source[at + 1 : at + 2] not in _DIGITS:
+        return "\\{", at + 1
+    found = _QUANTIFIER.match(source, at)
+    if found is None and re.fullmatch(r"[0-9,]*", source[at + 1 :]):
+        raise Invalid("2201B", "invalid regular expression: braces {} not balanced")
+    counts = [] if found is None else [int(each) for each in re.findall("[0-9]+", found[0])]
+    if found is None or counts != sorted(counts) or counts[-1] > _MOST_REPEATS:
+        raise Invalid("2201B", "invalid regular expression: invalid repetition count(s)")
+    return found[0], found.end()
 
 
 def _refuse_group(source: str, at: int) -> None:
