@@ -1,7 +1,8 @@
 """How much memory Spark's Python workers take, all together, at their worst.
 
 Pages of files that several of them have mapped are counted once, divided among them; so what is
-reported is what the machine has to spare for them. Linux only: elsewhere nothing is found.
+reported is what the machine has to spare for them. Linux only: elsewhere nothing is found. Where
+there should be workers and none is found, that is an error, and not a small figure.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
+from waterclock.compute import worker_daemon
+
 _LOOK_S = 0.1
+_DAEMON = worker_daemon.__name__.encode()
+"""Workers are forked from a process that runs this module, and look like it."""
 
 
 def _parents() -> dict[int, int]:
@@ -36,7 +41,7 @@ def _workers() -> list[int]:
             above = parents[above]
         if above == os.getpid():
             with suppress(OSError):
-                if b"pyspark.daemon" in Path(f"/proc/{process}/cmdline").read_bytes():
+                if _DAEMON in Path(f"/proc/{process}/cmdline").read_bytes():
                     found.append(process)
     return found
 
@@ -70,6 +75,7 @@ class WorkerMemory:
     ) -> None:
         self._done.set()
         self._thread.join()
+        assert self.peak or not Path("/proc").is_dir() or error, "no Python worker was found"
 
     def _watch(self) -> None:
         while True:
