@@ -41,7 +41,7 @@ def _workers() -> list[int]:
             above = parents[above]
         if above == os.getpid():
             with suppress(OSError):
-                if _DAEMON in Path(f"/proc/{process}/cmdline").read_bytes():
+                if _DAEMON in Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0"):
                     found.append(process)
     return found
 
