@@ -11,6 +11,8 @@ pytest.register_assert_rewrite("waterclock.testing.conformance")
 from waterclock.testing.brief_spark import BRIEFLY, brief_session  # noqa: E402
 from waterclock.testing.kafka import KafkaBroker  # noqa: E402
 from waterclock.testing.services import PostgresServer, S3Server  # noqa: E402
+from waterclock.testing.sql_oracle.engine import Engine, tuned  # noqa: E402
+from waterclock.testing.sql_oracle.oracle import Oracle, connected  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -51,3 +53,16 @@ def spark() -> Iterator[SparkSession]:
     session = brief_session(settings={"spark.driver.memory": "3g"})
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def engine(spark: SparkSession) -> Engine:
+    """What evaluates calls here, to be compared with the oracle."""
+    return Engine(tuned(spark))
+
+
+@pytest.fixture(scope="module")
+def oracle(postgres_server: PostgresServer) -> Iterator[Oracle]:
+    """PostgreSQL, asked for the same."""
+    with connected(postgres_server) as found:
+        yield found

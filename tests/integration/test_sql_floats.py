@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-from pyspark.sql import SparkSession
 
-from waterclock.testing.services import PostgresServer
-from waterclock.testing.sql_oracle.engine import Answer, Engine, tuned
-from waterclock.testing.sql_oracle.oracle import Oracle, connected
+from waterclock.testing.sql_oracle.engine import Answer, Engine
+from waterclock.testing.sql_oracle.oracle import Oracle
 
 pytestmark = [pytest.mark.slow, pytest.mark.service]
 
@@ -56,17 +54,6 @@ EXACT = {
     "sin(1e300::float8)": "-0.8178819121159085",
     "atanh(1::float8)": "Infinity",
 }
-
-
-@pytest.fixture(scope="module")
-def engine(spark: SparkSession) -> Engine:
-    return Engine(tuned(spark))
-
-
-@pytest.fixture(scope="module")
-def oracle(postgres_server: PostgresServer) -> Iterator[Oracle]:
-    with connected(postgres_server) as found:
-        yield found
 
 
 def _drawn(chance: random.Random) -> tuple[str, ...]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from decimal import Decimal
 
 import pytest
-from pyspark.sql import SparkSession
 
-from waterclock.testing.services import PostgresServer
-from waterclock.testing.sql_oracle.engine import Engine, tuned
-from waterclock.testing.sql_oracle.oracle import Oracle, connected
+from waterclock.testing.sql_oracle.engine import Engine
+from waterclock.testing.sql_oracle.oracle import Oracle
 
 pytestmark = [pytest.mark.slow, pytest.mark.service]
 
@@ -137,17 +134,6 @@ QUERIES = (
     "SELECT (n, m) = (1, 1.50), (n, id) < (2.5, 100) FROM t ORDER BY id",
     "SELECT mode() WITHIN GROUP (ORDER BY n) * 1.0000 FROM t",
 )
-
-
-@pytest.fixture(scope="module")
-def engine(spark: SparkSession) -> Engine:
-    return Engine(tuned(spark))
-
-
-@pytest.fixture(scope="module")
-def oracle(postgres_server: PostgresServer) -> Iterator[Oracle]:
-    with connected(postgres_server) as found:
-        yield found
 
 
 def _drawn(chance: random.Random) -> Decimal:

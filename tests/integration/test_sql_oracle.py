@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from pyspark.sql import SparkSession
 
 from waterclock.sql.functions import FUNCTIONS, OPERATORS
-from waterclock.testing.services import PostgresServer
 from waterclock.testing.sql_oracle.calls import (
     LEFT_OUT,
     all_calls,
@@ -17,22 +13,11 @@ from waterclock.testing.sql_oracle.calls import (
     is_compared,
 )
 from waterclock.testing.sql_oracle.comparing import Tally, compare_scalars
-from waterclock.testing.sql_oracle.engine import Engine, tuned
-from waterclock.testing.sql_oracle.oracle import Oracle, connected
+from waterclock.testing.sql_oracle.engine import Engine
+from waterclock.testing.sql_oracle.oracle import Oracle
 from waterclock.testing.sql_oracle.relational import compare_relational
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.service]
-
-
-@pytest.fixture(scope="module")
-def engine(spark: SparkSession) -> Engine:
-    return Engine(tuned(spark))
-
-
-@pytest.fixture(scope="module")
-def oracle(postgres_server: PostgresServer) -> Iterator[Oracle]:
-    with connected(postgres_server) as found:
-        yield found
 
 
 def test_every_entry_is_called_or_left_out_for_a_reason() -> None:

@@ -231,7 +231,7 @@ class Schedule:
                     self._release(running)
                 running.problem = None
                 step.set_result(got_on)
-        except Exception:
+        except Exception:  # one of them is to blame: its own step will meet it, and see to it
             for running, step in still:
                 if not step.done():
                     self._threads.submit(self._take_step, running, step)

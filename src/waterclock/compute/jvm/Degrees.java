@@ -19,14 +19,9 @@ public final class Degrees {
     private Degrees() {}
 
     public static double sind(double x) {
-        double angle = x % 360;
-        double sign = angle < 0 ? -1 : 1;
-        angle = angle < 0 ? -angle : angle; // zero keeps its sign
-        if (angle > 180) {
-            angle = 360 - angle;
-            sign = -sign;
-        }
-        return sign * firstSine(angle > 90 ? 180 - angle : angle);
+        double angle = turned(x);
+        double size = Math.abs(angle);
+        return Math.copySign(1, angle) * firstSine(size > 90 ? 180 - size : size);
     }
 
     public static double cosd(double x) {
@@ -49,20 +44,18 @@ public final class Degrees {
         return found == 0 ? 0 : found;
     }
 
-    /** The angle from 0 to 90 that has the same tangent, but for the sign, which is its own. */
-    private static double folded(double x) {
+    /** The same angle, from -180 to 180; zero keeps its sign. */
+    private static double turned(double x) {
         double angle = x % 360;
-        double sign = angle < 0 ? -1 : 1;
-        angle = angle < 0 ? -angle : angle; // zero keeps its sign
-        if (angle > 180) {
-            angle = 360 - angle;
-            sign = -sign;
-        }
-        if (angle > 90) {
-            angle = 180 - angle;
-            sign = -sign;
-        }
-        return sign * angle;
+        double size = Math.abs(angle);
+        return size > 180 ? Math.copySign(360 - size, -angle) : angle;
+    }
+
+    /** The angle from -90 to 90 that has the same tangent. */
+    private static double folded(double x) {
+        double angle = turned(x);
+        double size = Math.abs(angle);
+        return size > 90 ? Math.copySign(180 - size, -angle) : angle;
     }
 
     private static double firstSine(double angle) {

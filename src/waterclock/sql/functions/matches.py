@@ -7,7 +7,7 @@ be.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from waterclock.model.pg_types import INT4, TEXT
 from waterclock.sql.dialect.faults import raised_with
@@ -35,14 +35,23 @@ def _split(arguments: Sequence[Argument]) -> tuple[list[Argument], list[Argument
     return numbers, [each for each in arguments if each.type != INT4]
 
 
-def _checked(call: str, value: Argument, numbers: Sequence[tuple[str, Argument, str]]) -> str:
-    """The call, unless a number is not what it may be: its name, itself, and what is wrong.
+_Rule = tuple[str, str]
+"""The name of a number, and the condition under which it is wrong."""
+_START, _N = ("start", "{0} < 1"), ("n", "{0} < 1")
+_N_OR_ALL, _END = ("n", "{0} < 0"), ("endoption", "{0} NOT IN (0, 1)")
+_SUBEXPR = ("subexpr", "{0} < 0")
+
+
+def _checked(
+    call: str, value: Argument, numbers: Sequence[Argument], rules: Sequence[_Rule]
+) -> str:
+    """The call, unless a number is not what it may be.
 
     Nothing is wrong where something is null.
     """
-    nulls = [f"{each.sql} IS NULL" for each in (value, *(number for _, number, _ in numbers))]
+    nulls = [f"{each.sql} IS NULL" for each in (value, *numbers)]
     cases = [f" WHEN {' OR '.join(nulls)} THEN NULL"]
-    for name, number, wrong in numbers:
+    for (name, wrong), number in zip(rules, numbers, strict=False):  # the last may be left out
         told = f'invalid value for parameter "{name}": '
         error = raised_with(_WRONG, told, f"CAST({number.sql} AS STRING)", "")
         cases.append(f" WHEN {wrong.format(number.sql)} THEN {error}")
@@ -54,43 +63,37 @@ def _group(number: str, regex: Regex) -> str:
     return number if regex.groups else f"(CASE WHEN {number} = 1 THEN 0 ELSE {number} END)"
 
 
-_BELOW_1, _BELOW_0, _NO_FLAG = "{0} < 1", "{0} < 0", "{0} NOT IN (0, 1)"
-
-
 def _count(use: Use) -> str:
     value, pattern, *rest = use.arguments
     numbers, flags = _split(rest)
     text = quoted(_regex("regexp_count", pattern, flags).text)
     call = f"WC_MATCH_COUNT({value.sql}, {text}, {numbers[0].sql})"
-    return _checked(call, value, [("start", numbers[0], _BELOW_1)])
+    return _checked(call, value, numbers, [_START])
 
 
-def _substr(use: Use) -> str:
-    value, pattern, *rest = use.arguments
-    numbers, flags = _split(rest)
-    regex = _regex("regexp_substr", pattern, flags)
-    text, given = quoted(regex.text), [each.sql for each in numbers]
-    given[2:] = [_group(each, regex) for each in given[2:]]
-    places = ", ".join([*given, *("1", "1", "0")[len(given) :]])
-    call = f"WC_MATCH_GROUP({value.sql}, {text}, {places})"
-    rules = (("start", _BELOW_1), ("n", _BELOW_1), ("subexpr", _BELOW_0))
-    pairs = zip(rules, numbers, strict=False)
-    return _checked(call, value, [(name, each, wrong) for (name, wrong), each in pairs])
+def _of_one(
+    name: str, function: str, rules: Sequence[_Rule], defaults: Sequence[str]
+) -> Callable[[Use], str]:
+    """What is told of one match. The last of its numbers is that of a group."""
+    last = len(rules) - 1
+
+    def written(use: Use) -> str:
+        value, pattern, *rest = use.arguments
+        numbers, flags = _split(rest)
+        regex = _regex(name, pattern, flags)
+        given = [each.sql for each in numbers]
+        given[last:] = [_group(each, regex) for each in given[last:]]
+        places = ", ".join([*given, *defaults[len(given) :]])
+        call = f"{function}({value.sql}, {quoted(regex.text)}, {places})"
+        return _checked(call, value, numbers, rules)
+
+    return written
 
 
-def _instr(use: Use) -> str:
-    value, pattern, *rest = use.arguments
-    numbers, flags = _split(rest)
-    regex = _regex("regexp_instr", pattern, flags)
-    text, given = quoted(regex.text), [each.sql for each in numbers]
-    given[3:] = [_group(each, regex) for each in given[3:]]
-    places = ", ".join([*given, *("1", "1", "0", "0")[len(given) :]])
-    call = f"WC_MATCH_PLACE({value.sql}, {text}, {places})"
-    rules = (
-        *(("start", _BELOW_1), ("n", _BELOW_1), ("endoption", _NO_FLAG), ("subexpr", _BELOW_0)),
-    )
-    pairs = zip(rules, numbers, strict=False)
-    return _checked(call, value, [(name, each, wrong) for (name, wrong), each in pairs])
+_substr = _of_one("regexp_substr", "WC_MATCH_GROUP", (_START, _N, _SUBEXPR), ("1", "1", "0"))
+_instr = _of_one(
+    "regexp_instr", "WC_MATCH_PLACE", (_START, _N, _END, _SUBEXPR), ("1", "1", "0", "0")
+)
 
 
 def _replaced(use: Use) -> str:
@@ -104,9 +107,7 @@ def _replaced(use: Use) -> str:
     call = (
         f"WC_MATCH_REPLACED({value.sql}, {quoted(regex.text)}, {new}, {numbers[0].sql}, {number})"
     )
-    rules = (("start", _BELOW_1), ("n", _BELOW_0))
-    pairs = zip(rules, numbers, strict=False)
-    return _checked(call, value, [(name, each, wrong) for (name, wrong), each in pairs])
+    return _checked(call, value, numbers, (_START, _N_OR_ALL))
 
 
 _TWO, _THREE, _INT = (TEXT, TEXT), (TEXT, TEXT, TEXT), INT4
