@@ -1,4 +1,4 @@
-"""Views that compute the same share the work, not the state: each can leave at any time."""
+"""Views that compute the same share the work and the files of the state, and each can leave."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructType
 
+from waterclock.compute.arrangement.arrangement import Arrangement
 from waterclock.compute.catalyst.trees import Builder, Logical
 from waterclock.compute.dataflow.dataflow import Dataflow
 from waterclock.compute.dataflow.program import Program
@@ -34,6 +35,11 @@ VIEWS = {
     "quotients": QUOTIENT,
     "others": QUOTIENT,
 }
+SIDES = {
+    "by_key": "SELECT u1.v, u2.v AS w FROM u1 JOIN u2 ON u1.k = u2.k",
+    "by_value": "SELECT u2.k, u1.v FROM u2 JOIN u1 ON u2.v = u1.k",
+}
+"""Two joins of which one has on the left what the other has on the right."""
 FACTORS = {"twice": 2, "again": 2, "thrice": 3}
 Row = tuple[int, ...]
 Updates = list[tuple[Row, int, int]]
@@ -74,6 +80,8 @@ class Tables:
 
     def expected(self, name: str, time: int) -> Counter[Row]:
         """What the view is then, where it is made of rows that can be computed."""
+        if name in SIDES:
+            return self._sides(name, time)
         if name not in FACTORS:
             return self._quotients(time)
         sums: dict[int, int] = {}
@@ -89,6 +97,14 @@ class Tables:
             if v:
                 quotients[k, 12 // v] += n
         return +quotients
+
+    def _sides(self, name: str, time: int) -> Counter[Row]:
+        joined: Counter[Row] = Counter()
+        for (k, v), n in self.at(U1, time).items():
+            for (key, value), m in self.at(U2, time).items():
+                if k == (key if name == "by_key" else value):
+                    joined[(v, value) if name == "by_key" else (key, v)] += n * m
+        return +joined
 
     def wrong(self, time: int) -> int:
         """How many rows can not be divided by."""
@@ -113,13 +129,13 @@ class Maintained:
         for collection in (U1, U2):
             schema = StructType().add("k", LongType()).add("v", LongType())
             self._relations.add(collection, schema)
-        self.outputs: dict[str, list[pa.Table]] = {name: [] for name in VIEWS}
-        self.errors: dict[str, list[pa.Table]] = {name: [] for name in VIEWS}
+        self.outputs: dict[str, list[pa.Table]] = {name: [] for name in VIEWS | SIDES}
+        self.errors: dict[str, list[pa.Table]] = {name: [] for name in VIEWS | SIDES}
 
     def program(self, names: Iterable[str]) -> Program:
         program = Program()
         for name in names:
-            optimized = self._spark.sql(VIEWS[name])._jdf.queryExecution().optimizedPlan()
+            optimized = self._spark.sql((VIEWS | SIDES)[name])._jdf.queryExecution().optimizedPlan()
             translation = Translation(self._builder, self._relations)
             program.add(translation.translate(Logical(optimized)), name)
         return program
@@ -157,6 +173,11 @@ def _accumulated(tables: Iterable[pa.Table], time: int) -> Counter[Row]:
             if when <= time:
                 counts[tuple(row)] += diff
     return Counter({row: count for row, count in counts.items() if count})
+
+
+def _files(arrangement: Arrangement) -> set[int]:
+    with arrangement.trace() as trace:
+        return {run.file for run in trace.runs}
 
 
 @pytest.fixture
@@ -210,10 +231,11 @@ def test_views_that_compute_the_same_share_the_work(
     assert tables.wrong(3), "there was something that can not be computed"
 
 
-def test_twins_that_began_at_different_times_keep_what_is_theirs(
-    spark: SparkSession, tmp_path: Path
+@pytest.mark.parametrize("is_quiet", [False, True])
+def test_those_that_began_at_different_times_come_to_have_one_state(
+    spark: SparkSession, tmp_path: Path, is_quiet: bool
 ) -> None:
-    """Their runs do not end at the same time, so their names differ, and so do the files."""
+    """Their runs do not end at the same time at first, and never do if nothing happens."""
     maintained, tables = Maintained(spark, tmp_path), Tables()
     first = maintained.new(["twice"], 0)
     maintained.step(first, ["twice"], 1, tables.change(0))
@@ -222,10 +244,18 @@ def test_twins_that_began_at_different_times_keep_what_is_theirs(
     maintained.step(late, ["again"], 3, tables.contents(2))
     names = ["twice", "again"]
     together = maintained.taken_over(names, [first, late])
-    maintained.step(together, names, 4, tables.change(3))
-    tips = {together.arrangements[f"{name}_op0_0"].extent.start for name in names}
-    assert len(tips) == 2
-    maintained.step(together, names, 5, tables.change(4))
+    tips = {together.arrangements[f"{name}_op0_0"].extent.tip for name in names}
+    assert tips == {1, 3}
+    assert together.bring_together(), "what is remembered of the state has changed"
+    if is_quiet:
+        together.commit(5, together.unchanged())
+        together.merge()
+    else:
+        maintained.step(together, names, 4, tables.change(3))
+        maintained.step(together, names, 5, tables.change(4))
+    for place in ("op0_0", "op0_1", "op1_0"):
+        one, other = (_files(together.arrangements[f"{name}_{place}"]) for name in names)
+        assert one == other, "the files are the same, under the names of both"
     kept = together.kept_after()
     for name in names:
         alone = Dataflow(
@@ -239,3 +269,18 @@ def test_twins_that_began_at_different_times_keep_what_is_theirs(
         alone.check_state()
         for time in (3, 4):
             assert maintained.has(name, time) == tables.expected(name, time), (name, time)
+
+
+def test_joins_of_different_tables_share_the_side_that_is_the_same(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    maintained, tables = Maintained(spark, tmp_path), Tables()
+    names = list(SIDES)
+    together = maintained.new(names, 0)
+    for time in range(6):
+        maintained.step(together, names, time + 1, tables.change(time))
+        for name in names:
+            assert maintained.has(name, time) == tables.expected(name, time), (name, time)
+    state = {name: _files(each) for name, each in together.arrangements.items()}
+    assert state["by_key_op0_0"] == state["by_value_op0_1"], "also after it was merged"
+    assert state["by_key_op0_1"].isdisjoint(state["by_value_op0_0"])

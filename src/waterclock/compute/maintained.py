@@ -105,11 +105,14 @@ class Group:
         dataflow: Dataflow,
         views: Sequence[View],
         rebuilt_to: int | None = None,
+        *,
+        is_noted: bool = True,
     ) -> None:
         """The dataflow's program has the plans of the views, in this order.
 
-        What is remembered of their state goes into the notes. If that was lost, the outputs, up to
-        `rebuilt_to`, are ahead of the dataflow, which has not begun.
+        What is remembered of their state goes into the notes, with the next step if it is not there
+        yet. If the state was lost, the outputs, up to `rebuilt_to`, are ahead of the dataflow,
+        which has not begun.
         """
         self._storage = storage
         self._notes = notes
@@ -118,7 +121,7 @@ class Group:
         self._rebuilt_to = rebuilt_to
         self._owed: dict[GlobalId, pa.Table] = {}
         """What the outputs lack, to be written with the next step."""
-        self._is_noted = True
+        self._is_noted = is_noted
         """Whether what is noted of the state is true."""
         self.is_quiet = False
         """Whether there was nothing to compute in the last step."""
@@ -310,7 +313,7 @@ class Group:
         for view in self.views:
             for each in view.inputs:
                 each.forget(upper)
-        if ticked.runs:
+        if ticked.runs or self.dataflow.is_apart:
             self.dataflow.merge(self.since)
 
     def _told(self, ticked: Ticked) -> list[tuple[Output, pa.Table]]:

@@ -119,7 +119,8 @@ class Opening:
             for plan in view.plans:
                 program.add(plan, str(view.name))
         dataflow = self._dataflow(program, upper, opened=opened)
-        return Group(self._storage, self._notes, dataflow, views)
+        is_noted = not dataflow.bring_together()
+        return Group(self._storage, self._notes, dataflow, views, is_noted=is_noted)
 
     def opened(self, name: GlobalId, note: Installed) -> Opened:
         """The view where it was, or at its beginning, or with its state to be computed again."""

@@ -36,6 +36,7 @@ class Idle:
     def __init__(self, views: int) -> None:
         self.upper = 1
         self.has_begun = True
+        self.is_apart = False
         self.computed = 0
         self.merged = 0
         self.due: int | None = None

@@ -30,7 +30,7 @@ NAMES = ("a_op0_0", "b_op0_0", "c_op0_0")
 
 def placed(aggregate: Aggregate, name: str) -> Placed:
     operator = ReduceOperator(ReduceSpec(("c0",), (aggregate,)), INPUT)
-    return Placed(operator, ((("in", True),),), name, TOTALS, (f"{name}_0",))
+    return Placed(operator, ((("in", True),),), name, TOTALS, (f"{name}_0",), (f"{name}_0",))
 
 
 SHARED = Placed(
@@ -38,6 +38,7 @@ SHARED = Placed(
     ((("in", True),),),
     "a_op0",
     TOTALS,
+    NAMES[:1],
     NAMES[:1],
     twins=(NAMES[1:2], NAMES[2:]),
 )
@@ -128,13 +129,13 @@ def test_twins_whose_runs_end_elsewhere_have_files_of_their_own(
 ) -> None:
     stepped(tmp_path, state, 2, [(7, 5, 0, 1)])
     [layout] = SHARED.operator.layouts
-    late = Arrangement.new(tmp_path / NAMES[2], layout, 1)  # it began later, with the contents
+    late = Arrangement.new(tmp_path / NAMES[2], layout, 1)  # it began later, with nothing
     state[NAMES[2]] = late
     late.advance(2)
-    assert late.extent.tip == 1
+    assert late.extent.tip == 0
     stepped(tmp_path, state, 3, [(7, 1, 2, 1)])
     with late.trace() as trace:
-        assert [(cover.lower, cover.upper) for cover in trace.covers] == [(1, 3)]
+        assert [(cover.lower, cover.upper) for cover in trace.covers] == [(0, 3)]
     one, other, alone = files_of(tmp_path)
     assert one == other
     assert alone.isdisjoint(one)
@@ -144,5 +145,5 @@ def test_what_differs_is_no_twin() -> None:
     sums = placed(SUM, "a_op0")
     assert sums.does_the_same_as(placed(SUM, "b_op0"))
     assert not sums.does_the_same_as(placed(MOST, "b_op0"))
-    other = Placed(sums.operator, ((("in", False),),), "b_op0", TOTALS, ("b_op0_0",))
+    other = Placed(sums.operator, ((("in", False),),), "b_op0", TOTALS, ("b_op0_0",), ("b_op0_0",))
     assert not sums.does_the_same_as(other)

@@ -11,9 +11,11 @@ that failed without a crash is tried again with the same times and partitions, s
 the same names; or `clear_uncommitted` removes what it wrote, once none of its tasks is running.
 An owner whose commits remember the extent gives it to `open`, and so learns of every lost file.
 
-Merging replaces runs by one with the same contents from since on. Runs that were replaced are
-removed when no trace that has them is open any more. The count is this process's own: others that
-have a run open keep it, name or no name, for as long as they like (see `run`).
+Merging replaces runs by one with the same contents from since on; sharing replaces them by those of
+another arrangement that holds the same rows, and is as far. The files then have a name in both
+folders, and each owner removes its own. Runs that were replaced are removed when no trace that has
+them is open any more. The count is this process's own: others that have a run open keep it, name or
+no name, for as long as they like (see `run`).
 
 What this does not do: it has no clock and no thread, and knows nothing of commits, dataflows or
 fingerprints. Who owns it decides when to merge, and with which since.
@@ -33,7 +35,7 @@ from waterclock.compute.arrangement.layout import Layout
 from waterclock.compute.arrangement.merging import merge, mergeable
 from waterclock.compute.arrangement.run import Run
 from waterclock.compute.arrangement.trace import Trace
-from waterclock.compute.arrangement.writing import PIECE_ROWS
+from waterclock.compute.arrangement.writing import PIECE_ROWS, write_run
 from waterclock.persist.errors import Damaged
 
 
@@ -70,7 +72,7 @@ class Arrangement:
         end = upper if extent is None else extent.tip
         assert end <= upper, f"runs up to {end} can not be committed at {upper}"
         covers = live(cover for cover in found if cover.upper <= end)
-        known = _reach(covers, upper) if extent is None else extent
+        known = _reach(covers) if extent is None else extent
         if extent is not None and not extent.is_covered_by(covers):
             raise _incomplete(folder, extent)
         runs = [Run.open(folder, layout, cover) for cover in covers]
@@ -85,7 +87,7 @@ class Arrangement:
         files.make_folder(folder)
         files.remove_unfinished(folder)
         files.remove(folder, files.listed(folder), sync=True)
-        return Arrangement(folder, layout, upper, Extent(upper, upper), ())
+        return Arrangement(folder, layout, upper, Extent(0, 0), ())
 
     @property
     def upper(self) -> int:
@@ -155,6 +157,41 @@ class Arrangement:
         tip = max((cover.upper for cover in covers), default=self._extent.tip)
         return Extent(self._extent.start, tip)
 
+    def fill(self) -> bool:
+        """Let the runs reach up to the upper, with one in which nothing happens if need be.
+
+        It counts when a later commit says so: opened before that, the arrangement is as it was.
+        False if there was nothing to do.
+        """
+        if self._extent.tip == self._upper:
+            return False
+        cover = Cover(self._extent.tip, self._upper)
+        write_run(self.folder, self.layout, cover, self.layout.empty(), always=True)
+        self.advance(self._upper, [cover])
+        return True
+
+    def try_share(self, other: Arrangement) -> bool:
+        """Hold the runs of another arrangement, of the same rows, in the place of those here.
+
+        False if the two do not reach equally far, or the file system can not do that. What this one
+        is read for must be in the other too: it may have been compacted. A crash in the middle can
+        leave runs that overlap, if the two were merged differently so far; opening finds that.
+        """
+        if other.extent != self._extent:
+            return False
+        with other.trace() as trace:
+            theirs = {run.cover: run.file for run in trace.runs}
+            mine = {cover: run.file for cover, run in self._runs.items()}
+            wanted = [cover for cover in theirs if mine.get(cover) != theirs[cover]]
+            if not wanted:
+                return True
+            if not files.try_link(other.folder, self.folder, wanted):
+                return False
+        files.sync(self.folder)
+        runs = [Run.open(self.folder, self.layout, cover) for cover in wanted]
+        self._exchange([run for cover, run in self._runs.items() if cover not in theirs], *runs)
+        return True
+
     def clear_uncommitted(self) -> None:
         """Remove what a failed step wrote. None of its tasks may be running any more."""
         files.remove_unfinished(self.folder)
@@ -190,13 +227,13 @@ class Arrangement:
             sizes = {cover: run.rows for cover, run in self._runs.items()}
         return mergeable(sizes)
 
-    def _exchange(self, old: Iterable[Run], merged: Run) -> None:
+    def _exchange(self, old: Iterable[Run], *new: Run) -> None:
         with self._lock:
             for run in old:
                 del self._runs[run.cover]
                 self._replaced.add(run.cover)
-            assert not any(merged.cover.overlaps(cover) for cover in self._runs)
-            self._runs[merged.cover] = merged
+            self._runs.update({run.cover: run for run in new})
+            assert len(live(self._runs)) == len(self._runs), "a run lies within another"
             self._remove_unused()
 
     def _release(self, covers: Iterable[Cover]) -> None:
@@ -211,11 +248,9 @@ class Arrangement:
         files.remove(self.folder, unused)
 
 
-def _reach(covers: Sequence[Cover], upper: int) -> Extent:
-    """From where to where some covers reach; if there are none, nothing up to `upper`."""
-    if not covers:
-        return Extent(upper, upper)
-    return Extent(min(c.lower for c in covers), max(c.upper for c in covers))
+def _reach(covers: Sequence[Cover]) -> Extent:
+    """What some covers reach up to."""
+    return Extent(0, max((cover.upper for cover in covers), default=0))
 
 
 def _incomplete(folder: Path, extent: Extent) -> Damaged:

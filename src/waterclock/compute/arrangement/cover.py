@@ -1,10 +1,11 @@
 """What a run covers: a range of hashes times a range of times. This is also its name.
 
 A run with the cover (hashes, lower, upper) holds everything the operator's input did at times in
-[lower, upper) for keys whose hash is in the range. A step in which nothing happened has no run, and
-the next run that is written begins where the last one ended. So the runs of an arrangement lie side
-by side without a gap, and whoever remembers from where to where they reach, their `Extent`, can
-tell an arrangement apart from one that has lost a file.
+[lower, upper) for keys whose hash is in the range. The first run begins at 0: what it holds is all
+that had happened. A step in which nothing happened has no run, and the next run that is written
+begins where the last one ended. So the runs of an arrangement lie side by side without a gap, and
+whoever remembers how far they reach, their `Extent`, can tell an arrangement apart from one that
+has lost a file.
 
 Invariant: the covers of an arrangement's live runs do not overlap. A merge writes one run whose
 cover is the hull of those it replaces and overlaps no other, so whatever lies within a larger cover
@@ -106,7 +107,7 @@ class Cover:
 class Extent:
     """The times that an arrangement's runs cover, for every hash: from `start` up to `tip`.
 
-    Before `start` and from `tip` on there was nothing to write down.
+    That of an arrangement starts at 0. From `tip` on there was nothing to write down.
     """
 
     start: int

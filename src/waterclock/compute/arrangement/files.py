@@ -70,13 +70,8 @@ class Settling:
 
         Runs never change, so one file can have several names. Removing one leaves the others.
         """
-        linked = temporary(other, cover)
-        try:
-            os.link(folder / cover.name, linked)
-        except OSError:  # there are file systems that have no such thing
+        if not try_link(folder, other, [cover]):
             return False
-        with unavailable("write", other):
-            os.replace(linked, other / cover.name)
         self._going.append(_syncs().submit(_sync, other))
         return True
 
@@ -94,6 +89,26 @@ class Settling:
             with unavailable("write", Path("state")):
                 for sync in self._going:
                     sync.result()
+
+
+def try_link(folder: Path, other: Path, covers: Iterable[Cover]) -> bool:
+    """Let runs be in another folder too, all of them or none; False if that is not possible.
+
+    They are not durable there before the folder is synced.
+    """
+    linked: dict[Cover, Path] = {}
+    try:
+        for cover in covers:
+            linked[cover] = temporary(other, cover)
+            os.link(folder / cover.name, linked[cover])
+    except OSError:  # there are file systems that have no such thing
+        for path in linked.values():
+            path.unlink(missing_ok=True)
+        return False
+    with unavailable("write", other):
+        for cover, path in linked.items():
+            os.replace(path, other / cover.name)
+    return True
 
 
 @cache
@@ -135,6 +150,12 @@ def unavailable(action: str, folder: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise Unavailable(f'could not {action} "{folder.name}": {reason}') from error
+
+
+def sync(folder: Path) -> None:
+    """Make the names in the folder durable."""
+    with unavailable("write", folder):
+        _sync(folder)
 
 
 def _sync(*paths: Path) -> None:

@@ -88,8 +88,11 @@ class Run:
         data: pa.Buffer,
         reader: pa.RecordBatchFileReader,
         summary: Summary,
+        file: int,
     ) -> None:
         self.cover = cover
+        self.file = file
+        """Which file it is, under whatever names: no other has that number while this is open."""
         self.layout = layout
         self.rows = summary.starts[-1]
         self._data = data
@@ -108,6 +111,7 @@ class Run:
             try:
                 with pa.memory_map(str(folder / cover.name)) as file:
                     data = file.read_buffer()  # which keeps the map
+                number = (folder / cover.name).stat().st_ino
             except FileNotFoundError as error:
                 raise _damaged(cover, "The file is missing.") from error
         try:
@@ -122,7 +126,7 @@ class Run:
             raise _damaged(cover, "The file is shorter than it was.")
         if not reader.schema.equals(layout.schema):
             raise _damaged(cover, "Its columns are not those of the operator.")
-        return Run(cover, layout, data, reader, summary)
+        return Run(cover, layout, data, reader, summary, number)
 
     @property
     def size(self) -> int:

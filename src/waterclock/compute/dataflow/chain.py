@@ -9,14 +9,16 @@ way straight from where they are known (`dispatch`).
 
 What several views compute alike is computed once: branches of one base with equal expressions have
 one name, and operators that are equal and take in the same names are *twins*, of which only the
-first runs. Each keeps its state nevertheless, so that a view can leave the others at any time.
+first runs. Operators that take in the same names under the same key keep the same rows, whatever
+they do with them: that is written once. Each has its state nevertheless, as names of its own for
+the same files, so that a view can leave the others at any time.
 
 Here it is only planned; `job` runs it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -98,6 +100,8 @@ class Chain:
         """What was picked already, and its name."""
         self.layouts: dict[str, Layout] = {}
         """The arrangements that the program keeps, by name."""
+        self._alike: dict[Hashable, list[str]] = {}
+        """Those that hold the same rows, by what decides that."""
         self.constants = self._find_constants()
         """The rows of the plan's constants, by the names of these bases."""
         self._reports = REPORTS if parts == 1 else {**REPORTS, **_SENT_REPORT}
@@ -116,6 +120,11 @@ class Chain:
         if self._parts == 1:
             return self._frame
         return self._frame_of(self._frame._jdf.queryExecution().analyzed())
+
+    @property
+    def alike(self) -> list[list[str]]:
+        """The names of the arrangements that hold the same rows, the first to get them in front."""
+        return list(self._alike.values())
 
     def _find_constants(self) -> dict[str, pa.Table]:
         """The rows of the plan's constants."""
@@ -259,8 +268,8 @@ class Chain:
     def _twin_of(self, placed: Placed, steps: Sequence[Placed | Picked]) -> int | None:
         """The place of an operator that does just the same, if there is one.
 
-        Windows are evaluated outside of the operator, and may be others. Tasks of work that is
-        spread get the rows of each operator for itself.
+        Windows are evaluated outside of the operator, and may be others. Work that is spread has
+        no twins.
         """
         if self._parts > 1 or isinstance(placed.operator, RegroupOperator):
             return None
@@ -342,8 +351,18 @@ class Chain:
         name = self._program.names[operator.node]
         arrangements = tuple(f"{name}_{place}" for place in range(len(made.layouts)))
         self.layouts.update(zip(arrangements, made.layouts, strict=True))
+        firsts = tuple(map(self._first_alike, arrangements, inputs, made.layouts, made.rules))
         schema = arrow_schema(output_struct(operator.node))
-        return Placed(made, inputs, name, schema, arrangements)
+        return Placed(made, inputs, name, schema, arrangements, firsts)
+
+    def _first_alike(self, name: str, *holds: Hashable) -> str:
+        """The first arrangement that holds the same, which is the one itself if there is none.
+
+        Tasks of work that is spread get the rows of each operator for itself.
+        """
+        alike = self._alike.setdefault(holds if self._parts == 1 else name, [])
+        alike.append(name)
+        return alike[0]
 
     def _read(self, base: Base) -> frozenset[str]:
         """The columns of a base that branches read."""

@@ -80,6 +80,7 @@ class Dataflow:
         self._wide: Job | None = None
         self._upper = upper
         self._begun = kept is not None or opened is not None
+        self._is_apart = False
         self._fingerprints = {
             owner: fingerprint(program.plans_of(owner), f"Spark {spark.version}")
             for owner in program.owners
@@ -254,17 +255,43 @@ class Dataflow:
         self._begun = True
 
     def merge(self, since: int | None = None) -> None:
-        """Merge the state's runs as far as it is worth it.
+        """Merge the state's runs as far as it is worth it, and share what is there twice.
 
         What is arranged to be looked up stays readable from `since` on; all else is only ever read
         as of the upper.
         """
-        for name, arrangement in self.arrangements.items():
-            looked_up = name in self._job.looked_up
-            oldest = self._upper if since is None or not looked_up else min(since, self._upper)
-            while arrangement.is_mergeable:
-                for _ in arrangement.merge(oldest):
-                    pass
+        looked_up = self._job.looked_up
+        for alike in self._job.alike:
+            oldest = self._upper
+            if since is not None and not looked_up.isdisjoint(alike):
+                oldest = min(since, self._upper)
+            first, *others = sorted(alike, key=lambda name: name not in looked_up)
+            _merge(self.arrangements[first], oldest)
+            for name in others:
+                # What is looked up may have to be read as of times that another has forgotten.
+                shares = name not in looked_up
+                if not shares or not self.arrangements[name].try_share(self.arrangements[first]):
+                    _merge(self.arrangements[name], oldest)
+        self._is_apart = False
+
+    def bring_together(self) -> bool:
+        """Let arrangements that hold the same rows reach equally far, so that they can be shared.
+
+        They are, after the commit that remembers this. False if there is nothing to remember.
+        """
+        filled = [
+            self.arrangements[name].fill()
+            for alike in self._job.alike
+            if len({self.arrangements[name].extent.tip for name in alike}) > 1
+            for name in alike
+        ]
+        self._is_apart = any(len(alike) > 1 for alike in self._job.alike)
+        return any(filled)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether there may be something to share."""
+        return self._is_apart
 
     def _waiting(self, upper: int) -> Iterator[pa.Table]:
         """What waits in the operators that watch the time and is due before `upper`."""
@@ -273,6 +300,12 @@ class Dataflow:
             if DUE in arrangement.layout.row_names:
                 with arrangement.trace() as trace:
                     yield waiting(trace, window)
+
+
+def _merge(arrangement: Arrangement, since: int) -> None:
+    while arrangement.is_mergeable:
+        for _ in arrangement.merge(since):
+            pass
 
 
 def _covers(ticked: Ticked, name: str) -> list[Cover]:

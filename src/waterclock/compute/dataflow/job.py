@@ -97,6 +97,11 @@ class Job:
             self.arrangement_of(base) for base in self._chain.bases if isinstance(base, Arrange)
         }
 
+    @property
+    def alike(self) -> list[list[str]]:
+        """The arrangements that hold the same rows, by name."""
+        return self._chain.alike
+
     @cached_property
     def nothing(self) -> Ticked:
         """What a step in which nothing happens gives."""

@@ -26,7 +26,7 @@ from waterclock.compute.arrangement.run import FORMAT
 from waterclock.compute.catalyst.trees import Tree, with_ids
 from waterclock.compute.plan.nodes import Attribute, Generate, Node, inputs_of
 
-OPERATORS = 3
+OPERATORS = 4
 """To be raised with every change of what an operator keeps, or of which rows belong in it."""
 
 

@@ -6,7 +6,7 @@ values only, so it can be sent to an executor.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -38,6 +38,7 @@ from waterclock.compute.plan.nodes import (
     Threshold,
     TopK,
 )
+from waterclock.persist.hashing import Hashes
 from waterclock.persist.rows import DIFF, TIME
 
 
@@ -57,7 +58,15 @@ class StageOperator(Protocol):
 
     @property
     def layouts(self) -> tuple[Layout, ...]:
-        """The arrangements it keeps."""
+        """The arrangements it keeps, one for each input."""
+        ...
+
+    @property
+    def rules(self) -> tuple[Hashable, ...]:
+        """What decides, beside its layout and the input, what is in each arrangement.
+
+        Operators that agree in all three keep the same.
+        """
         ...
 
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
@@ -95,25 +104,71 @@ class JoinOperator:
     def layouts(self) -> tuple[Layout, ...]:
         return (
             Layout.of_schema(arranged_schema(self.left), self.spec.left_keys),
-            Layout.of_schema(arranged_schema(self.right), self.spec.right_keys),
+            Layout.of_schema(arranged_schema(self.right), self.right_keys),
         )
 
+    @property
+    def rules(self) -> tuple[Hashable, ...]:
+        keys = (self.spec.left_keys, self.right_keys)
+        return tuple(_rule(_strict(each, self.spec.safe)) for each in keys)
+
+    @property
+    def right_keys(self) -> tuple[str, ...]:
+        """The names of the right side's keys there."""
+        back = {new: old for old, new in self._shifted().items()}
+        return tuple(back[name] for name in self.spec.right_keys)
+
+    def _shifted(self) -> dict[str, str]:
+        """What the right side's columns are called in the output, where they follow the left's."""
+        width = len(row_names(self.left))
+        return {
+            name: column_name(width + place) for place, name in enumerate(row_names(self.right))
+        }
+
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
-        left, right = deltas
-        right = right.rename_columns(self.right.names)
-        stepped = join.join(self.spec, left, right, traces[0], traces[1], shown=self.shown)
+        names = self._shifted()
+        left, right = deltas[0], _renamed(deltas[1], names)
+        trace = _Renamed(traces[1], names)
+        stepped = join.join(self.spec, left, right, traces[0], trace, shown=self.shown)
         output = stepped.table() if self.shown is None else _condensed(stepped)
-        return Stepped(output, (stepped.left, stepped.right), NO_ERRORS, is_consolidated=True)
+        kept = _renamed(stepped.right, {new: old for old, new in names.items()})
+        return Stepped(output, (stepped.left, kept), NO_ERRORS, is_consolidated=True)
 
     @property
     def routes(self) -> tuple[tuple[str, ...], ...] | None:
-        width = len(row_names(self.left))
-        right = (int(name[1:]) - width for name in self.spec.right_keys)
-        return self.spec.left_keys, tuple(map(column_name, right))
+        return self.spec.left_keys, self.right_keys
 
     def initial(self, time: int) -> pa.Table | None:
         del time
         return None
+
+
+def _rule(strict: tuple[str, ...] = ()) -> Hashable:
+    """The rule of an arrangement of rows as they are, without those that are null in some."""
+    return ("rows", strict)
+
+
+def _strict(keys: Sequence[str], safe: Sequence[bool]) -> tuple[str, ...]:
+    """The keys of which null equals nothing."""
+    return tuple(key for key, is_safe in zip(keys, safe, strict=True) if not is_safe)
+
+
+@dataclass(frozen=True)
+class _Renamed:
+    """A trace with other names for some columns."""
+
+    trace: Trace
+    names: Mapping[str, str]
+
+    def lookup(self, hashes: Hashes) -> pa.Table:
+        return _renamed(self.trace.lookup(hashes), self.names)
+
+    def lookup_range(self, low: int, high: int) -> pa.Table:
+        return _renamed(self.trace.lookup_range(low, high), self.names)
+
+
+def _renamed(table: pa.Table, names: Mapping[str, str]) -> pa.Table:
+    return table.rename_columns([names.get(name, name) for name in table.column_names])
 
 
 def _condensed(step: join.JoinStep) -> pa.Table:
@@ -132,6 +187,10 @@ class ReduceOperator:
         schema = reduce.state_schema(self.spec, self.input)
         diffs = reduce.diff_columns(self.spec, self.input)
         return (Layout.of_schema(schema, self.spec.keys, diffs),)
+
+    @property
+    def rules(self) -> tuple[Hashable, ...]:
+        return (self.spec,)
 
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         stepped = reduce.reduce(self.spec, deltas[0], traces[0])
@@ -154,6 +213,10 @@ class MinMaxOperator:
     def layouts(self) -> tuple[Layout, ...]:
         return (Layout.of_schema(minmax.state_schema(self.spec, self.input), self.spec.keys),)
 
+    @property
+    def rules(self) -> tuple[Hashable, ...]:
+        return (self.spec,)
+
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         stepped = minmax.minmax(self.spec, deltas[0], traces[0])
         return Stepped(stepped.output, (stepped.arranged,), stepped.errors)
@@ -173,6 +236,10 @@ class DistinctOperator:
     @property
     def layouts(self) -> tuple[Layout, ...]:
         return (Layout.of_schema(arranged_schema(self.input), row_names(self.input)),)
+
+    @property
+    def rules(self) -> tuple[Hashable, ...]:
+        return (DistinctOperator,)
 
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         stepped = distinct(deltas[0], traces[0])
@@ -194,6 +261,10 @@ class ThresholdOperator:
     @property
     def layouts(self) -> tuple[Layout, ...]:
         return (Layout.of_schema(arranged_schema(self.input), row_names(self.input)),)
+
+    @property
+    def rules(self) -> tuple[Hashable, ...]:
+        return (ThresholdOperator,)
 
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         stepped = threshold(deltas[0], traces[0])
@@ -217,6 +288,10 @@ class SingleOperator:
     def layouts(self) -> tuple[Layout, ...]:
         return (Layout.of_schema(arranged_schema(self.input), self.keys),)
 
+    @property
+    def rules(self) -> tuple[Hashable, ...]:
+        return (_rule(),)
+
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         stepped = single.single(self.keys, deltas[0], traces[0])
         return Stepped(stepped.output, (stepped.arranged,), stepped.errors)
@@ -237,6 +312,10 @@ class TopKOperator:
     @property
     def layouts(self) -> tuple[Layout, ...]:
         return (Layout.of_schema(arranged_schema(self.input), self.spec.keys),)
+
+    @property
+    def rules(self) -> tuple[Hashable, ...]:
+        return (_rule(),)
 
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         stepped = topk.topk(self.spec, deltas[0], traces[0])
@@ -267,6 +346,10 @@ class TemporalOperator:
     def layouts(self) -> tuple[Layout, ...]:
         return (Layout.of_schema(temporal.state_schema(self.spec, self.input), (temporal.DUE,)),)
 
+    @property
+    def rules(self) -> tuple[Hashable, ...]:
+        return (self.spec,)
+
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         assert self.window is not None, "a step takes place during a window"
         stepped = temporal.temporal(self.spec, deltas[0], traces[0], self.window)
@@ -292,6 +375,10 @@ class RegroupOperator:
     def layouts(self) -> tuple[Layout, ...]:
         return (Layout.of_schema(arranged_schema(self.input), self.keys),)
 
+    @property
+    def rules(self) -> tuple[Hashable, ...]:
+        return (_rule(),)
+
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         stepped = versions(self.keys, deltas[0], traces[0])
         return Stepped(stepped.output, (stepped.arranged,), stepped.errors)
@@ -313,6 +400,10 @@ class ArrangeOperator:
     @property
     def layouts(self) -> tuple[Layout, ...]:
         return (Layout.of_schema(arranged_schema(self.input), self.keys),)
+
+    @property
+    def rules(self) -> tuple[Hashable, ...]:
+        return (_rule(),)
 
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         del traces
@@ -348,8 +439,8 @@ def operator_of(node: Stateful, inputs: Sequence[pa.Schema]) -> StageOperator:
     match node:
         case Join(_, _, on):
             left, right = inputs
-            right = _shifted(right, len(row_names(left)))
-            names = [(left.names[e.left], right.names[e.right], e.null_safe) for e in on]
+            width = len(row_names(left))
+            names = [(left.names[e.left], column_name(width + e.right), e.null_safe) for e in on]
             left_keys, right_keys, safe = zip(*names, strict=True) if names else ((), (), ())
             return JoinOperator(join.JoinSpec(left_keys, right_keys, safe), left, right)
         case Reduce(_, keys, calls, _) if all(c.function in _EXTREMES for c in calls):
@@ -375,13 +466,6 @@ def operator_of(node: Stateful, inputs: Sequence[pa.Schema]) -> StageOperator:
             return ArrangeOperator(_names(keys), inputs[0])
         case Regroup(_, keys, _, _, _, _):
             return RegroupOperator(_names(keys), inputs[0])
-
-
-def _shifted(schema: pa.Schema, by: int) -> pa.Schema:
-    """The same columns, with names that go on after `by` others."""
-    width = len(row_names(schema))
-    fields = [field.with_name(column_name(by + i)) for i, field in enumerate(list(schema)[:width])]
-    return pa.schema([*fields, *list(schema)[width:]])
 
 
 def _names(places: Sequence[int]) -> tuple[str, ...]:

@@ -120,6 +120,8 @@ class Placed:
     output: str
     schema: pa.Schema
     arrangements: tuple[str, ...]
+    firsts: tuple[str, ...]
+    """For each arrangement the first one that gets the same rows: itself, or another."""
     twins: tuple[tuple[str, ...], ...] = ()
     """The arrangements of other views' operators that do just the same, and need not run."""
 
@@ -281,20 +283,22 @@ class Stage:
         *,
         is_consolidated: bool,
     ) -> Iterator[tuple[str, Cover]]:
-        """Write the new rows of an arrangement, and of its twins; gives what was written."""
+        """Write the new rows of an arrangement, and of its twins; gives what was written.
+
+        If they are in another one already, under a name that is the same here, it is one file.
+        """
+        if not rows.num_rows:
+            return
         is_divided = self.parts > 1 and placed.operator.routes is not None
         hashes = partitions(self.parts)[_task(self.parts)] if is_divided else EVERY_HASH
-        folders: dict[Cover, Path] = {}
+        first = placed.firsts[place]
         for name in (names[place] for names in (placed.arrangements, *placed.twins)):
             folder = self.state / name
             cover = Cover(tick.state[name].tip, tick.upper, hashes)
-            same = folders.get(cover)
-            if same is not None and settling.try_link(same, folder, cover):
-                yield name, cover
-            elif write_run(
+            is_there = name != first and tick.state[first].tip == cover.lower
+            if (is_there and settling.try_link(self.state / first, folder, cover)) or write_run(
                 folder, layout, cover, rows, is_consolidated=is_consolidated, settling=settling
             ):
-                folders[cover] = folder
                 yield name, cover
 
 
