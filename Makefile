@@ -114,7 +114,6 @@ tpch: setup ## the 22 queries of TPC-H as maintained views, at every time: SCALE
 
 lock: ## resolve the dependencies anew and write requirements/*.lock
 	$(SETUP) check
-	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements/locking.lock
 	@$(BIN)/python scripts/lock.py
 
 clean: ## remove caches and reports (not .venv, and never data)

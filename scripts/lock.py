@@ -28,7 +28,6 @@ LOCKS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("java", ("requirements/java.in",), ()),
     ("postgres", ("requirements/postgres.in",), ("build", "test")),
     ("dbt", ("requirements/dbt.in",), ()),
-    ("locking", ("requirements/locking.in",), ()),
 )
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -62,6 +63,15 @@ MISLEADING_PIP_SETTINGS = frozenset(
     )
 )
 
+# What pip and uv call the same.
+UV_OPTIONS = {
+    "index-url": "--index-url",
+    "extra-index-url": "--extra-index-url",
+    "find-links": "--find-links",
+    "trusted-host": "--allow-insecure-host",
+}
+UV_VARIABLES = {"cert": "SSL_CERT_FILE", "proxy": "ALL_PROXY", "default-timeout": "UV_HTTP_TIMEOUT"}
+
 
 def main(arguments: Sequence[str]) -> None:
     purpose = arguments[0] if len(arguments) == 1 else None
@@ -69,8 +79,6 @@ def main(arguments: Sequence[str]) -> None:
         fail("usage: setup.py check | run | test")
     make_environment()
     with side_by_side() as beside:
-        if purpose == "test":
-            beside(provide_dbt)
         install_packages("run" if purpose == "run" else "test")
         install_project()
         beside(compile_modules)
@@ -78,6 +86,7 @@ def main(arguments: Sequence[str]) -> None:
             provide_java()
             beside(keep_classes)
         if purpose == "test":
+            beside(provide_dbt)
             provide_postgres()
             beside(provide_jars, "kafka", "the jars of Kafka")
             beside(provide_jars, "jdbc", "the JDBC driver of PostgreSQL")
@@ -140,12 +149,12 @@ def require_venv_module() -> None:
 
 
 def install_packages(lock: str) -> None:
-    """The locked packages. What builds packages goes first: PySpark is published as source only."""
+    """The locked packages. What builds and installs the others goes first."""
     install_lock("build", "the build tools")
     what = "the packages to run" if lock == "run" else "the packages to run and test"
     if lock == "run" and stamp_is_current("test", lock_fingerprint("test")):
         return  # holds everything that "run" does, at the same versions
-    install_lock(lock, f"{what} (the first time this takes minutes)")
+    install_lock(lock, f"{what} (the first time this takes a minute)")
 
 
 def install_lock(name: str, what: str) -> None:
@@ -153,9 +162,41 @@ def install_lock(name: str, what: str) -> None:
     if stamp_is_current(name, fingerprint):
         return
     with step(what):
-        # A lock is complete, so nothing is to be resolved. What is imported is compiled then.
-        pip_install("--no-deps", "--no-compile", "--require-hashes", "-r", str(lock_path(name)))
+        install_locked(name)
     write_stamp(name, fingerprint)
+
+
+def install_locked(name: str, python: Path = PYTHON, *, isolated: bool = False) -> None:
+    """What a lock holds, by uv if that is there and can, since it takes a fraction of pip's time.
+
+    A lock is complete, so nothing is to be resolved. What is imported is compiled then. With
+    `isolated`, whatever has to be built is built with tools of its own.
+    """
+    locked = ["--no-deps", "--require-hashes", "-r", str(lock_path(name))]
+    if not isolated:
+        locked.append("--no-build-isolation")
+    if name != "build":  # which brings uv
+        settings, environment = pip_settings()
+        uv = [str(PYTHON), "-m", "uv", "pip", "install", "--quiet", "--native-tls"]
+        if succeeds([*uv, "--python", str(python), *settings, *locked], environment):
+            return
+        say("  uv could not install them: pip does, which takes longer")
+    pip_install("--no-compile", *locked, python=python)
+
+
+def pip_settings() -> tuple[list[str], dict[str, str]]:
+    """What pip is told about where packages come from: as uv's options, and its environment."""
+    listed = (answer([str(PYTHON), "-m", "pip", "config", "list"]) or "").splitlines()
+    found: dict[str, str] = {}
+    for line in sorted(listed, key=lambda line: line.startswith(":env:")):  # which counts most
+        name, _, value = line.partition("=")
+        found[name.rpartition(".")[2]] = value.strip("'\"")
+    options: list[str] = []
+    for name, option in UV_OPTIONS.items():
+        for value in shlex.split(found.get(name, "").replace("\\n", " ")):
+            options += [option, value]
+    told = {variable: found[name] for name, variable in UV_VARIABLES.items() if name in found}
+    return options, {**os.environ, **told}
 
 
 def install_project() -> None:
@@ -164,7 +205,7 @@ def install_project() -> None:
     if stamp_is_current("project", fingerprint) and (VENV / "bin" / "waterclock").exists():
         return
     with step("waterclock itself"):
-        pip_install("--no-deps", "--no-index", "-e", str(ROOT))
+        pip_install("--no-deps", "--no-index", "--no-build-isolation", "-e", str(ROOT))
     write_stamp("project", fingerprint)
 
 
@@ -180,12 +221,11 @@ def compile_modules() -> None:
         write_stamp("compiled", installed)
 
 
-def pip_install(*arguments: str, python: Path = PYTHON, isolated: bool = False) -> None:
-    """With `isolated`, whatever has to be built is built with tools of its own."""
+def pip_install(*arguments: str, python: Path = PYTHON) -> None:
     command = [str(python), "-m", "pip", "--no-input", "--disable-pip-version-check", "install"]
     environment = {k: v for k, v in os.environ.items() if k not in MISLEADING_PIP_SETTINGS}
     run(
-        [*command, "--quiet", *(() if isolated else ("--no-build-isolation",)), *arguments],
+        [*command, "--quiet", *arguments],
         environment=environment,
         remedy=(
             "Is a package registry within reach? Behind a proxy set HTTPS_PROXY; for a mirror set "
@@ -305,8 +345,7 @@ def provide_dbt() -> None:
     with step("dbt, in an environment of its own (a minute)"):
         shutil.rmtree(folder, ignore_errors=True)
         run([str(PYTHON), "-m", "venv", str(folder)], remedy="Is the disk full or read-only?")
-        locked = ("--no-deps", "--no-compile", "--require-hashes", "-r", str(lock_path("dbt")))
-        pip_install(*locked, python=folder / "bin" / "python", isolated=True)
+        install_locked("dbt", folder / "bin" / "python", isolated=True)
     write_stamp("dbt", fingerprint)
 
 
