@@ -222,7 +222,8 @@ def compile_modules() -> None:
 
 
 def pip_install(*arguments: str, python: Path = PYTHON) -> None:
-    command = [str(python), "-m", "pip", "--no-input", "--disable-pip-version-check", "install"]
+    pip = [str(PYTHON), "-m", "pip", "--python", str(python)]
+    command = [*pip, "--no-input", "--disable-pip-version-check", "install"]
     environment = {k: v for k, v in os.environ.items() if k not in MISLEADING_PIP_SETTINGS}
     run(
         [*command, "--quiet", *arguments],
@@ -342,9 +343,10 @@ def provide_dbt() -> None:
     folder = SHARED / "dbt"
     if stamp_is_current("dbt", fingerprint) and (folder / "bin" / "dbt").exists():
         return
-    with step("dbt, in an environment of its own (a minute)"):
+    with step("dbt, in an environment of its own"):
         shutil.rmtree(folder, ignore_errors=True)
-        run([str(PYTHON), "-m", "venv", str(folder)], remedy="Is the disk full or read-only?")
+        venv = [str(PYTHON), "-m", "venv", "--without-pip", str(folder)]
+        run(venv, remedy="Is the disk full or read-only?")
         install_locked("dbt", folder / "bin" / "python", isolated=True)
     write_stamp("dbt", fingerprint)
 
