@@ -7,9 +7,11 @@ when it is opened again, and when another one has gone.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -132,6 +134,53 @@ def test_whoever_reads_keeps_the_runs_that_are_replaced(tmp_path: Path) -> None:
             assert (other.folder / cover.name).exists()
     assert {path.name for path in other.folder.iterdir()} == {Cover(0, 5).name}
     assert contents(other) == contents(one)
+
+
+def test_cut_off_anywhere_it_is_done_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where no run of the one lies within a run of the other."""
+    cuts = 0
+    for cut in range(40):
+        one, other = (Arrangement.new(tmp_path / f"{name}{cut}", LAYOUT, 0) for name in "ab")
+        for upper in (2, 4, 6):
+            step(one, upper, [(upper, upper - 2, 1)])
+        for lower, upper in ((0, 3), (3, 6)):
+            step(other, upper, [(key, key - 2, 1) for key in (2, 4, 6) if lower <= key - 2 < upper])
+        with monkeypatch.context() as patch:
+            left = [cut]
+            for call in ("replace", "link", "unlink", "fsync"):
+                patch.setattr(os, call, _cutting(getattr(os, call), left))
+            try:
+                assert other.try_share(one)
+                done = True
+            except Cut:
+                cuts += 1
+                done = False
+        again = Arrangement.open(other.folder, LAYOUT, 6, other.extent)
+        assert contents(again) == {2: 1, 4: 1, 6: 1}
+        assert len(list(other.folder.iterdir())) == len(files(again)), "nothing else is left"
+        one.check()
+        if done:
+            assert files(again) == files(one)
+            break
+    assert cuts > 10, "it was cut off in many places"
+
+
+class Cut(BaseException):
+    """The process dies here."""
+
+
+def _cutting(call: Callable[..., None], left: list[int]) -> Callable[..., None]:
+    """The call, which is the last thing that ever happens once so many have been made."""
+
+    def called(*arguments: object, **named: object) -> None:
+        if left[0] <= 0:
+            raise Cut
+        left[0] -= 1
+        call(*arguments, **named)
+
+    return called
 
 
 def test_without_links_each_keeps_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

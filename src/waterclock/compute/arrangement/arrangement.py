@@ -68,6 +68,7 @@ class Arrangement:
         """
         files.make_folder(folder)
         files.remove_unfinished(folder)
+        files.settle_exchange(folder)
         found = files.listed(folder)
         end = upper if extent is None else extent.tip
         assert end <= upper, f"runs up to {end} can not be committed at {upper}"
@@ -86,6 +87,7 @@ class Arrangement:
         """An empty arrangement, whatever was in the folder before."""
         files.make_folder(folder)
         files.remove_unfinished(folder)
+        files.settle_exchange(folder)
         files.remove(folder, files.listed(folder), sync=True)
         return Arrangement(folder, layout, upper, Extent(0, 0), ())
 
@@ -173,23 +175,36 @@ class Arrangement:
     def try_share(self, other: Arrangement) -> bool:
         """Hold the runs of another arrangement, of the same rows, in the place of those here.
 
-        False if the two do not reach equally far, or the file system can not do that. What this one
-        is read for must be in the other too: it may have been compacted. A crash in the middle can
-        leave runs that overlap, if the two were merged differently so far; opening finds that.
+        False if the two do not reach equally far, if somebody reads what would have to go at once,
+        or if the file system can not do that. What this one is read for must be in the other too,
+        which may have been compacted. Steps and merges do not go on meanwhile.
         """
         if other.extent != self._extent:
             return False
         with other.trace() as trace:
             theirs = {run.cover: run.file for run in trace.runs}
-            mine = {cover: run.file for cover, run in self._runs.items()}
-            wanted = [cover for cover in theirs if mine.get(cover) != theirs[cover]]
-            if not wanted:
-                return True
-            if not files.try_link(other.folder, self.folder, wanted):
+            wanted = [c for c, file in theirs.items() if self._file(c) != file]
+            old = [run for cover, run in self._runs.items() if cover not in theirs]
+            if all(any(cover.contains(run.cover) for cover in wanted) for run in old):
+                return self._try_take(other.folder, wanted, old)
+            if any(self._users[run.cover] for run in old):
                 return False
+            with files.exchanging(self.folder, (run.cover for run in old), wanted):
+                return self._try_take(other.folder, wanted, old)
+
+    def _file(self, cover: Cover) -> int | None:
+        """Which file the run is in, if there is one that covers just that."""
+        run = self._runs.get(cover)
+        return None if run is None else run.file
+
+    def _try_take(self, folder: Path, wanted: Sequence[Cover], old: Sequence[Run]) -> bool:
+        """Have runs of another folder instead of those; False if it can not be."""
+        if not wanted:
+            return True
+        if not files.try_link(folder, self.folder, wanted):
+            return False
         files.sync(self.folder)
-        runs = [Run.open(self.folder, self.layout, cover) for cover in wanted]
-        self._exchange([run for cover, run in self._runs.items() if cover not in theirs], *runs)
+        self._exchange(old, *(Run.open(self.folder, self.layout, cover) for cover in wanted))
         return True
 
     def clear_uncommitted(self) -> None:

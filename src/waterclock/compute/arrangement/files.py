@@ -5,7 +5,8 @@ moment a name has a whole run or nothing. The runs of a step that is not committ
 first and then synced, all at once (`Settling`): if that is cut short nobody will have counted them,
 and the next opening removes them. Removing a run is synced only where it matters that it
 stays away. Otherwise a power failure may bring the file back, and opening finds it again as one
-that lies within another run.
+that lies within another run. Where runs are exchanged for others that they do not lie in, a note
+says which for which until it is done (`exchanging`), and opening completes it, or takes it back.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from waterclock.compute.arrangement.cover import Cover
 from waterclock.persist.errors import Unavailable
 
 _TEMPORARY = ".writing"
+_EXCHANGE = "exchange"
+"""The name of the note."""
 _SYNCS = 8
 """How many syncs are asked for at once."""
 
@@ -109,6 +112,40 @@ def try_link(folder: Path, other: Path, covers: Iterable[Cover]) -> bool:
         for cover, path in linked.items():
             os.replace(path, other / cover.name)
     return True
+
+
+@contextmanager
+def exchanging(folder: Path, old: Iterable[Cover], new: Iterable[Cover]) -> Iterator[None]:
+    """Some runs are put in the place of others meanwhile, all of them or none, whatever happens."""
+    note = "\n".join([*(f"-{cover.name}" for cover in old), *(f"+{cover.name}" for cover in new)])
+    written = folder / f"{_EXCHANGE}{_TEMPORARY}"
+    with unavailable("write", folder):
+        written.write_text(note)
+        _sync(written)
+        os.replace(written, folder / _EXCHANGE)
+        _sync(folder)
+    try:
+        yield
+    finally:
+        settle_exchange(folder)
+
+
+def settle_exchange(folder: Path) -> None:
+    """Complete an exchange of runs, if one is noted; or take it back if not all of them are there.
+
+    A run that is among the old ones and the new ones stays either way.
+    """
+    with unavailable("clear", folder):
+        try:
+            noted = (folder / _EXCHANGE).read_text().splitlines()
+        except FileNotFoundError:
+            return
+        _sync(folder)
+        old, new = ({line[1:] for line in noted if line[0] == sign} for sign in "-+")
+        for name in old - new if new <= set(os.listdir(folder)) else new - old:
+            (folder / name).unlink(missing_ok=True)
+        _sync(folder)
+        (folder / _EXCHANGE).unlink()
 
 
 @cache

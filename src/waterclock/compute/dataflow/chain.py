@@ -42,6 +42,7 @@ from waterclock.compute.dataflow.program import (
     Direct,
     Operator,
     Program,
+    Sum,
 )
 from waterclock.compute.dataflow.regrouping import Regrouping
 from waterclock.compute.dataflow.sending import SENT, Sending
@@ -351,7 +352,11 @@ class Chain:
         name = self._program.names[operator.node]
         arrangements = tuple(f"{name}_{place}" for place in range(len(made.layouts)))
         self.layouts.update(zip(arrangements, made.layouts, strict=True))
-        firsts = tuple(map(self._first_alike, arrangements, inputs, made.layouts, made.rules))
+        rules = [
+            replace(rule, present=rule.present - _never_null(branches))
+            for rule, branches in zip(made.rules, operator.inputs, strict=True)
+        ]
+        firsts = tuple(map(self._first_alike, arrangements, inputs, made.layouts, rules))
         schema = arrow_schema(output_struct(operator.node))
         return Placed(made, inputs, name, schema, arrangements, firsts)
 
@@ -377,6 +382,12 @@ class Chain:
 
     def _frame_of(self, plan: Any) -> DataFrame:
         return self._builder.frame(plan, self._spark)
+
+
+def _never_null(branches: Sum) -> frozenset[str]:
+    """Columns in which no row of the sum has a null, since rows with one were left out."""
+    found = [frozenset(map(column_name, branch.never_null)) for branch in branches]
+    return frozenset.intersection(*found) if found else frozenset()
 
 
 def _is_same(one: Expression, other: Expression) -> bool:

@@ -53,6 +53,16 @@ class Stepped:
     """Whether the state's changes have each row and time once, and none that comes to nothing."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What decides, beside its layout and the operator's input, what is in an arrangement."""
+
+    present: frozenset[str] = frozenset()
+    """Rows that are null in one of these columns are left out."""
+    made: Hashable = None
+    """What the rows are made into before they are kept, if not kept as they are."""
+
+
 class StageOperator(Protocol):
     """One operator of a stage."""
 
@@ -62,11 +72,8 @@ class StageOperator(Protocol):
         ...
 
     @property
-    def rules(self) -> tuple[Hashable, ...]:
-        """What decides, beside its layout and the input, what is in each arrangement.
-
-        Operators that agree in all three keep the same.
-        """
+    def rules(self) -> tuple[Rule, ...]:
+        """For each arrangement: operators that agree in input, layout and rule keep the same."""
         ...
 
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
@@ -108,9 +115,9 @@ class JoinOperator:
         )
 
     @property
-    def rules(self) -> tuple[Hashable, ...]:
-        keys = (self.spec.left_keys, self.right_keys)
-        return tuple(_rule(_strict(each, self.spec.safe)) for each in keys)
+    def rules(self) -> tuple[Rule, ...]:
+        sides = (self.spec.left_keys, self.right_keys)
+        return tuple(Rule(_compared(keys, self.spec.safe)) for keys in sides)
 
     @property
     def right_keys(self) -> tuple[str, ...]:
@@ -143,14 +150,9 @@ class JoinOperator:
         return None
 
 
-def _rule(strict: tuple[str, ...] = ()) -> Hashable:
-    """The rule of an arrangement of rows as they are, without those that are null in some."""
-    return ("rows", strict)
-
-
-def _strict(keys: Sequence[str], safe: Sequence[bool]) -> tuple[str, ...]:
-    """The keys of which null equals nothing."""
-    return tuple(key for key, is_safe in zip(keys, safe, strict=True) if not is_safe)
+def _compared(keys: Sequence[str], safe: Sequence[bool]) -> frozenset[str]:
+    """The keys that are compared with `=`, so that a null in one matches nothing."""
+    return frozenset(key for key, is_safe in zip(keys, safe, strict=True) if not is_safe)
 
 
 @dataclass(frozen=True)
@@ -189,8 +191,8 @@ class ReduceOperator:
         return (Layout.of_schema(schema, self.spec.keys, diffs),)
 
     @property
-    def rules(self) -> tuple[Hashable, ...]:
-        return (self.spec,)
+    def rules(self) -> tuple[Rule, ...]:
+        return (Rule(made=self.spec),)
 
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         stepped = reduce.reduce(self.spec, deltas[0], traces[0])
@@ -214,8 +216,8 @@ class MinMaxOperator:
         return (Layout.of_schema(minmax.state_schema(self.spec, self.input), self.spec.keys),)
 
     @property
-    def rules(self) -> tuple[Hashable, ...]:
-        return (self.spec,)
+    def rules(self) -> tuple[Rule, ...]:
+        return (Rule(made=self.spec),)
 
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         stepped = minmax.minmax(self.spec, deltas[0], traces[0])
@@ -238,8 +240,8 @@ class DistinctOperator:
         return (Layout.of_schema(arranged_schema(self.input), row_names(self.input)),)
 
     @property
-    def rules(self) -> tuple[Hashable, ...]:
-        return (DistinctOperator,)
+    def rules(self) -> tuple[Rule, ...]:
+        return (Rule(made=DistinctOperator),)
 
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         stepped = distinct(deltas[0], traces[0])
@@ -263,8 +265,8 @@ class ThresholdOperator:
         return (Layout.of_schema(arranged_schema(self.input), row_names(self.input)),)
 
     @property
-    def rules(self) -> tuple[Hashable, ...]:
-        return (ThresholdOperator,)
+    def rules(self) -> tuple[Rule, ...]:
+        return (Rule(made=ThresholdOperator),)
 
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         stepped = threshold(deltas[0], traces[0])
@@ -289,8 +291,8 @@ class SingleOperator:
         return (Layout.of_schema(arranged_schema(self.input), self.keys),)
 
     @property
-    def rules(self) -> tuple[Hashable, ...]:
-        return (_rule(),)
+    def rules(self) -> tuple[Rule, ...]:
+        return (Rule(),)
 
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         stepped = single.single(self.keys, deltas[0], traces[0])
@@ -314,8 +316,8 @@ class TopKOperator:
         return (Layout.of_schema(arranged_schema(self.input), self.spec.keys),)
 
     @property
-    def rules(self) -> tuple[Hashable, ...]:
-        return (_rule(),)
+    def rules(self) -> tuple[Rule, ...]:
+        return (Rule(),)
 
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         stepped = topk.topk(self.spec, deltas[0], traces[0])
@@ -347,8 +349,8 @@ class TemporalOperator:
         return (Layout.of_schema(temporal.state_schema(self.spec, self.input), (temporal.DUE,)),)
 
     @property
-    def rules(self) -> tuple[Hashable, ...]:
-        return (self.spec,)
+    def rules(self) -> tuple[Rule, ...]:
+        return (Rule(made=self.spec),)
 
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         assert self.window is not None, "a step takes place during a window"
@@ -376,8 +378,8 @@ class RegroupOperator:
         return (Layout.of_schema(arranged_schema(self.input), self.keys),)
 
     @property
-    def rules(self) -> tuple[Hashable, ...]:
-        return (_rule(),)
+    def rules(self) -> tuple[Rule, ...]:
+        return (Rule(),)
 
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         stepped = versions(self.keys, deltas[0], traces[0])
@@ -402,8 +404,8 @@ class ArrangeOperator:
         return (Layout.of_schema(arranged_schema(self.input), self.keys),)
 
     @property
-    def rules(self) -> tuple[Hashable, ...]:
-        return (_rule(),)
+    def rules(self) -> tuple[Rule, ...]:
+        return (Rule(),)
 
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         del traces

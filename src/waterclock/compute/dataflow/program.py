@@ -91,6 +91,14 @@ class Branch:
                     return None
         return Direct(tuple(places[attribute.id] for attribute in self.output), tuple(present))
 
+    @property
+    def never_null(self) -> list[int]:
+        """Places of output columns in which rows with a null were left out."""
+        if self.direct is None:
+            return []
+        places, present = self.direct.places, self.direct.present
+        return [place for place, source in enumerate(places) if source in present]
+
     @cached_property
     def computed(self) -> Computed | None:
         """How to make the branch without Catalyst as long as numbers fit their types, if we can."""

@@ -28,7 +28,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from waterclock.compute.api import ERROR_ROWS, FRONTIERS_ONLY, Result, Status, View
-from waterclock.compute.arrangement import arrangement, writing
+from waterclock.compute.arrangement import arrangement, files, writing
 from waterclock.compute.controller import Compute
 from waterclock.compute.dataflow.attempt import Attempt
 from waterclock.compute.maintained import Group
@@ -83,8 +83,8 @@ VIEWS = {
             (
                 Result(
                     "SELECT * FROM (SELECT person, amount, row_number() OVER"
-                    " (PARTITION BY person ORDER BY amount DESC) AS place FROM u1)"
-                    " WHERE place <= 3",
+                    " (PARTITION BY person ORDER BY amount DESC) AS place FROM u1"
+                    " WHERE person IS NOT NULL) WHERE place <= 3",
                     LARGE,
                 ),
             ),
@@ -92,7 +92,7 @@ VIEWS = {
     ),
     INDEX: (9, View({TOTALS: TOTAL}, (Result("SELECT * FROM u3", TOTAL, keys=("name",)),))),
 }
-"""What is maintained, and after which step it is installed."""
+"""What is maintained, and after which step it is installed. Both views keep orders by person."""
 
 
 class World:
@@ -297,6 +297,7 @@ POINTS: dict[str, Callable[[int, float], None]] = {
     "after the write": lambda count, _: _arm(Storage, "_append", count, 0, after=True),
     "before a merge": lambda count, _: _arm(writing, "publish", count, 0),
     "in a merge": lambda count, _: _arm(arrangement.Arrangement, "_exchange", count, 0),
+    "while sharing": lambda count, _: _arm(files, "try_link", count, 0, after=True),
     "after a step": lambda count, _: _arm(Group, "_count", count, 0),
 }
 """Where a process can be killed."""
