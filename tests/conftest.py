@@ -1,6 +1,12 @@
-"""For all tests: the score of proven statements, and pytest's own tools for testing plugins."""
+"""For all tests: the score of proven statements, and pytest's own tools for testing plugins.
+
+What has been imported is there to stay, and not searched for garbage again and again.
+"""
 
 from __future__ import annotations
+
+import gc
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
@@ -16,6 +22,21 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("waterclock")
     if not config.option.collectonly:
         config.pluginmanager.register(SemanticsReport(config.rootpath / REPORT_PATH))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

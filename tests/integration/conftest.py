@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 pytest.register_assert_rewrite("waterclock.testing.conformance")
 
-from waterclock.testing.brief_spark import BRIEFLY, brief_session  # noqa: E402
+from waterclock.testing.brief_spark import BRIEFLY, ROOM, brief_session  # noqa: E402
 from waterclock.testing.kafka import KafkaBroker  # noqa: E402
 from waterclock.testing.services import PostgresServer, S3Server  # noqa: E402
 from waterclock.testing.sql_oracle.engine import Engine, tuned  # noqa: E402
@@ -18,7 +18,7 @@ from waterclock.testing.sql_oracle.oracle import Oracle, connected  # noqa: E402
 @pytest.fixture(scope="session", autouse=True)
 def _servers_compile_little() -> None:
     """Servers that tests start have the JVM of a test run too, unless they are told otherwise."""
-    os.environ.setdefault("WATERCLOCK_SPARK", f"spark.driver.extraJavaOptions={BRIEFLY}")
+    os.environ.setdefault("WATERCLOCK_SPARK", f"spark.driver.extraJavaOptions={BRIEFLY} {ROOM}")
 
 
 @pytest.fixture(scope="session")
@@ -49,8 +49,8 @@ def s3_server() -> Iterator[S3Server]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The one Spark session of the run."""
-    session = brief_session(settings={"spark.driver.memory": "3g"})
+    """The one Spark session of the run, with room for what stays of all tests."""
+    session = brief_session(settings={"spark.driver.memory": "3g"}, room="-Xms2g -Xmn1g")
     yield session
     session.stop()
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -15,37 +13,32 @@ import pytest
 from waterclock.storage.reclock.remap import Remap
 from waterclock.storage.sources.files.connector import FILES
 from waterclock.testing.crash.files import LINES, REMAP, FilesServer
+from waterclock.testing.crash.lives import Life
 
 KILLS = 3
 
 
 def run(folder: Path, lives_s: float | None, *how: str) -> None:
     """A server's life, which is ended, or ends with the last line."""
-    command = [sys.executable, "-m", "waterclock.testing.crash.files", str(folder), *how]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
-    assert process.stdout is not None
+    life = Life("files", str(folder), *how)
     try:
-        assert process.stdout.readline() == b"running\n"
+        assert life.stdout.readline() == b"running\n"
         if lives_s is None:
-            process.stdout.read()
-            assert process.wait(120) == 0
+            life.stdout.read()
+            assert life.wait(120) == 0
             return
         if how:
-            assert process.stdout.readline() == b"reading\n"
-            time.sleep(lives_s)
-        else:
-            time.sleep(lives_s)
+            assert life.stdout.readline() == b"reading\n"
+        time.sleep(lives_s)
     finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+        life.kill()
 
 
 def killed_while_it_reads(folder: Path, batches: int) -> int | None:
     """A server's life, which ends when a read has given so many batches; how far it was bound."""
-    command = [sys.executable, "-m", "waterclock.testing.crash.files", str(folder)]
-    done = subprocess.run([*command, f"dies={batches}"], stdout=subprocess.DEVNULL, check=False)
-    assert done.returncode == -signal.SIGKILL
+    life = Life("files", str(folder), f"dies={batches}")
+    assert life.wait() == -signal.SIGKILL
+    life.kill()
     server = FilesServer(folder)
     uppers = server.uppers()
     server.close()

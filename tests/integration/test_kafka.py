@@ -6,8 +6,6 @@ import asyncio
 import json
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -32,6 +30,7 @@ from waterclock.storage.sources.kafka.reading import Parts, RangeReader
 from waterclock.storage.sources.kafka.settings import client_settings
 from waterclock.testing.adapter_world import AdapterWorld, Client, adapter_world, rows_of
 from waterclock.testing.crash.kafka import KafkaServer
+from waterclock.testing.crash.lives import Life
 from waterclock.testing.kafka import PASSWORD, USER, KafkaBroker, produced
 from waterclock.testing.schema_registry import framed, schema_registry
 
@@ -703,11 +702,13 @@ def test_transactions_in_avro(tmp_path: Path, kafka_broker: KafkaBroker) -> None
 # Crashes
 
 
-def life(folder: Path, broker: KafkaBroker, total: int, *dies: int) -> int:
+def life(folder: Path, broker: KafkaBroker, total: int, *dies: int) -> int | None:
     """A server's life; how it ended."""
-    command = [sys.executable, "-m", "waterclock.testing.crash.kafka", str(folder)]
-    command += [broker.address, str(total), *map(str, dies)]
-    return subprocess.run(command, check=False, timeout=120).returncode
+    lived = Life("kafka", str(folder), broker.address, str(total), *map(str, dies))
+    try:
+        return lived.wait(120)
+    finally:
+        lived.kill()
 
 
 @pytest.mark.semantics(113, 151, 160)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
-import sys
 import threading
 import uuid
 from collections import Counter
@@ -18,6 +16,7 @@ import psycopg
 import pytest
 
 from waterclock.storage.api import Progress, Updates
+from waterclock.testing.crash.lives import Life
 from waterclock.testing.crash.postgres_source import PostgresSourceServer
 from waterclock.testing.postgres_source import drop_slots
 from waterclock.testing.services import PostgresServer
@@ -61,23 +60,17 @@ def run(
     how: tuple[str, ...] = (),
 ) -> None:
     """A server's life: until it has said all this and then so long, or up to a place in the log."""
-    module = "waterclock.testing.crash.postgres_source"
-    command = [sys.executable, "-m", module, str(folder), conninfo, *how]
-    command += [] if until is None else [str(until)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
-    assert process.stdout is not None
+    end = () if until is None else (str(until),)
+    life = Life("postgres_source", str(folder), conninfo, *how, *end)
     try:
         for word in said:
-            assert process.stdout.readline().decode() == f"{word}\n"
+            assert life.stdout.readline().decode() == f"{word}\n"
         if until is not None:
-            assert process.wait(120) == 0
+            assert life.wait(120) == 0
             return
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(lives_s)
+        assert life.wait(lives_s) is None, "it lives until it is killed"
     finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+        life.kill()
 
 
 def updates(server: PostgresSourceServer, table: str) -> Counter[tuple[tuple[Any, ...], int]]:
@@ -138,9 +131,9 @@ def test_killed_in_the_middle_of_a_read(logical_server: PostgresServer, tmp_path
 
 def killed_while_it_reads(folder: Path, conninfo: str, batches: int) -> int | None:
     """A server's life, which ends when a read has given so many batches; how far it was bound."""
-    command = [sys.executable, "-m", "waterclock.testing.crash.postgres_source", str(folder)]
-    done = subprocess.run([*command, conninfo, f"dies={batches}"], capture_output=True, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    life = Life("postgres_source", str(folder), conninfo, f"dies={batches}")
+    assert life.wait() == -signal.SIGKILL
+    life.kill()
     server = PostgresSourceServer(folder, conninfo)
     uppers = server.uppers()
     server.close()

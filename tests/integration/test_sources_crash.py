@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +15,7 @@ from waterclock.storage.reclock.remap import Remap
 from waterclock.storage.reclock.shape import LOAD_GENERATOR
 from waterclock.storage.sources.generators import connector
 from waterclock.storage.sources.generators.api import Options
+from waterclock.testing.crash.lives import Life
 from waterclock.testing.crash.sources import (
     BANK,
     BANK_REMAP,
@@ -31,30 +30,22 @@ KILLS = 3
 
 def run(folder: Path, lives_s: float | None) -> bool:
     """A server's life; whether it ended by itself."""
-    command = [sys.executable, "-m", "waterclock.testing.crash.sources", str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
-    assert process.stdout is not None
+    life = Life("sources", str(folder))
     try:
-        assert process.stdout.readline() == b"running\n"
+        assert life.stdout.readline() == b"running\n"
         if lives_s is None:
-            assert process.wait(120) == 0
+            assert life.wait(120) == 0
             return True
-        try:
-            process.wait(lives_s)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+        return life.wait(lives_s) is not None
     finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+        life.kill()
 
 
 def killed_while_it_reads(folder: Path, batches: int) -> None:
     """A server's life, which ends when a read has given so many batches."""
-    command = [sys.executable, "-m", "waterclock.testing.crash.sources", str(folder)]
-    done = subprocess.run([*command, f"dies={batches}"], stdout=subprocess.DEVNULL, check=False)
-    assert done.returncode == -signal.SIGKILL
+    life = Life("sources", str(folder), f"dies={batches}")
+    assert life.wait() == -signal.SIGKILL
+    life.kill()
     assert bound_but_not_read(folder), "a binding waits for its data"
 
 

@@ -6,16 +6,14 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
-from waterclock.compute.spark import open_session
-from waterclock.server.java import find_java
 from waterclock.storage.sources.executors import TOLD, Filed, OnSpark, taken
+from waterclock.testing.brief_spark import brief_session
 
 
 class AtHand:
@@ -52,8 +50,8 @@ class Telling:
     """Implements `Executors` by a Spark session of its own, and prints `reading` at each read."""
 
     def __init__(self, folder: Path) -> None:
-        os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
-        self._inner = OnSpark(open_session("local[2]", {"spark.driver.memory": "512m"}), folder)
+        session = brief_session(settings={"spark.driver.memory": "512m"}, room="")
+        self._inner = OnSpark(session, folder)
         self.run = self._inner.run
 
     def read(

@@ -19,16 +19,14 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from waterclock.compute.catalyst.types import arrow_schema, loosened
+from waterclock.testing.brief_spark import TINY
 
 _TUNED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
+    **TINY,
     # As in our sessions, but for a rule that makes constants of local relations: it is quick.
     "spark.sql.optimizer.excludedRules": (
         "org.apache.spark.sql.catalyst.optimizer.DecimalAggregates"
     ),
-    "spark.sql.leafNodeDefaultParallelism": "1",
 }
 _TIME = "the time"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -125,8 +126,9 @@ _EXTENSION_VERSIONS = FactRelation(
 _SET_FUNCTIONS = (_KEYWORDS, _EXTENSIONS, _EXTENSION_VERSIONS)
 
 
+@cache
 def load_facts() -> Facts:
-    """Read the data file: some tens of milliseconds."""
+    """What the data file says, which nobody changes. To read it takes some tens of milliseconds."""
     text = resources.files(__package__).joinpath("postgres15.json").read_text(encoding="utf-8")
     data = json.loads(text)
     relations = tuple(_relations(data.pop("relations"))) + _mz_relations()

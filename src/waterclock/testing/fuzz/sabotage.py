@@ -19,6 +19,7 @@ from waterclock.compute.dataflow.operators import (
     DistinctOperator,
     JoinOperator,
     ReduceOperator,
+    Rule,
     StageOperator,
     Stepped,
     operator_of,
@@ -38,6 +39,10 @@ class _Wrapped:
     @property
     def layouts(self) -> tuple[Layout, ...]:
         return self.inner.layouts
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        return self.inner.rules
 
     @property
     def routes(self) -> tuple[tuple[str, ...], ...] | None:

@@ -15,7 +15,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from waterclock.compute.catalyst.trees import Builder, Expression, Logical
+from waterclock.compute.catalyst.trees import Builder, Expression, Logical, items
 from waterclock.compute.faults import ENGINE_ERRORS, fault_of
 from waterclock.compute.spark import with_meaning
 from waterclock.errors import WaterclockError
@@ -26,26 +26,28 @@ from waterclock.pgwire.values.text_out import encode_text
 from waterclock.pgwire.values.zones import UTC_ZONE, zone_named
 from waterclock.sql.binding import BoundQuery, bind_query
 from waterclock.sql.types import parse_type_name
+from waterclock.testing.brief_spark import TINY
 from waterclock.testing.relations import KnownRelations, session_facts
 from waterclock.testing.sql_oracle.arguments import Row
 from waterclock.testing.sql_oracle.oracle import Outcome
 from waterclock.testing.sql_oracle.telling import Telling
-
-TUNED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.leafNodeDefaultParallelism": "1",
-}
-"""For tiny data: compiling code for each query takes longer than running it."""
 
 
 def tuned(spark: SparkSession) -> SparkSession:
     """A session for many small queries, of whose errors PySpark gives no account in the log."""
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     session = with_meaning(spark.newSession())
-    for name, value in TUNED.items():
+    for name, value in TINY.items():
         session.conf.set(name, value)
+    return session
+
+
+def _without_optimizer(spark: SparkSession) -> SparkSession:
+    """A session like it that runs plans as they are, since they have been optimised."""
+    session = tuned(spark)
+    batches = spark._jsparkSession.sessionState().optimizer().defaultBatches()
+    rules = [rule.ruleName() for batch in items(batches) for rule in items(batch.rules())]
+    session.conf.set("spark.sql.optimizer.excludedRules", ",".join(dict.fromkeys(rules)))
     return session
 
 
@@ -77,6 +79,7 @@ class Engine:
 
     def __init__(self, spark: SparkSession, timezone: str = "UTC") -> None:
         self._spark = spark
+        self._as_it_is = _without_optimizer(spark)
         self._builder = Builder(spark.sparkContext._jvm)
         self._telling = Telling(spark)
         self._zone = zone_named(timezone)
@@ -178,7 +181,7 @@ class Engine:
             )
             for each in values
         ]
-        table = build.frame(build.project([key, *tried], below), self._spark).toArrow()
+        table = build.frame(build.project([key, *tried], below), self._as_it_is).toArrow()
         ids = table.column(0).to_pylist()
         answers = []
         for n, (column, value) in enumerate(zip(bound.columns[1:], values, strict=True)):

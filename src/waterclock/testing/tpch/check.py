@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waterclock.compute.dataflow.dataflow import WIDE_ROWS
+from waterclock.testing.brief_spark import TINY
 from waterclock.testing.tpch.duck import DuckTables
 from waterclock.testing.tpch.generate import generate
 from waterclock.testing.tpch.queries import queries
@@ -160,6 +161,8 @@ class Check:
     def _compare_with_spark(self, time: int) -> None:
         began = clock.monotonic()
         session = self._spark.newSession()
+        for name, value in TINY.items():
+            session.conf.set(name, value)
         for name, table in TABLES.items():
             frame = session.createDataFrame(self._duck.table(name), from_arrow_schema(table.schema))
             frame.createOrReplaceTempView(name)
