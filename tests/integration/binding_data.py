@@ -84,9 +84,24 @@ _W_ROWS = [
     (None, "7", "7.00", "70"),
     (None, "8", "8.00", "80"),
 ]
+_S_COLUMNS = {"id": "int", "g": "text", "i": "interval", "x": "int"}
+"""Intervals, of which some are equal and look different."""
+_S_ROWS = [
+    ("1", "a", "1 mon", "1"),
+    ("2", "a", "30 days", "2"),
+    ("3", "a", "24:00:00", "3"),
+    ("4", "b", "1 day", "1"),
+    ("5", "b", None, "2"),
+    ("6", "b", "-1 mon", "2"),
+    ("7", "c", "1 day", "2"),
+    ("8", "c", None, "2"),
+    ("9", "c", "720:00:00", "5"),
+    ("10", "a", "1 year", "5"),
+]
 
 TABLES = {
     "t": TestTable(_T_COLUMNS, _T_ROWS),
     "u": TestTable(_U_COLUMNS, _U_ROWS),
     "w": TestTable(_W_COLUMNS, _W_ROWS),
+    "spans": TestTable(_S_COLUMNS, _S_ROWS),
 }

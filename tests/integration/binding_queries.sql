@@ -159,6 +159,12 @@ select t.id, (select sum(x) from w where w.x <= t.id) from t order by 1
 select id, (select name from u where u.id = t.id limit 1) from t order by 1
 select id, (select u.name from u where u.a = t.a order by u.id desc limit 1) from t order by 1
 select t.id, q.name from t left join lateral (select name from u where u.a = t.a order by id limit 1) q on true order by 1
+select id, (select name from u where u.id = t.id + 1 order by name limit 1) from t order by 1
+select u.id, (select b from t where t.big = u.a order by t.id limit 1), exists (select 1 from t where t.id = abs(u.id) offset 1) from u order by 1
+select t.id, q.name from t, lateral (select name from u where u.id = t.id + 1 order by name limit 1) q order by 1
+select id, (select max(rn) from (select row_number() over (order by name) rn from u where u.id = t.id + 1) q) from t order by 1
+select id, (with q as (select name from u where u.id is not distinct from t.id + 1) select name from q order by 1 limit 1) from t order by 1
+select id, (select name from u where (u.id, u.id + 0) = (t.id + 1, t.id + 1) order by name limit 1), (select max(name) from u group by id having max(id) = t.id + 1 limit 1) from t order by 1
 select k, x from w where x = (select max(x) from w w2 where w2.k = w.k) order by k
 select distinct x % 3 from w order by 1
 select count(distinct k), count(distinct (x % 2)) from w

@@ -94,3 +94,119 @@ select ts at time zone 'CET', tz at time zone 'PST', timezone('ist', tz) from t 
 select pg_typeof(a), pg_typeof(j)::text, pg_typeof(arr) = 'integer[]'::regtype, pg_typeof(c)::oid, pg_typeof(pg_typeof(b)), 1043::regtype, '25'::regtype from t order by id
 select pg_typeof(a), count(*) from t group by 1
 select localtime is not null, clock_timestamp() >= now(), statement_timestamp() >= transaction_timestamp(), length(timeofday()) > 30
+-- Rows come in the order of a subquery, and as VALUES and functions make them; aggregates and LIMIT keep to it.
+select json_agg(x) from (select id, name from u order by id desc) x
+select array_agg(id) from (select id from t order by a desc nulls last, id) x
+select array_agg(id), string_agg(b, ','), jsonb_agg(b), json_agg(b) from (select id, b from t order by id desc limit 3) x
+select json_object_agg(id, b), jsonb_object_agg(id, b) from (select id, b from t order by id desc) x
+select k, array_agg(z) from (select k, x, z from w order by z desc) q where x > 0 group by k order by k
+with q as (select id, name from u order by name desc nulls last, id) select array_agg(name), json_agg(q) from q
+with q(i, n) as (select id, name from u order by amount, id) select array_agg(i) from q where i > 1
+select array_agg(id order by id) filter (where id > 1), array_agg(id) filter (where id > 1) from (select id from u order by id desc) x
+select array_agg(distinct id) from (select id from u order by id desc) x
+select array_agg(n) from (select name as n from (select name from u order by id desc) y) x
+select * from (select id, name from u order by id desc) x limit 2
+select name from (select id, name from u order by id desc) x order by id limit 2
+select name from (select name from u order by id desc) x limit 2 offset 1
+select * from (select id, name from u order by id desc) x where id > 1 limit 2
+select x.* from (select * from (values (3, 'c'), (1, 'a'), (2, 'b')) v(a, b)) x limit 2
+select array_agg(v), string_agg(v::text, ',') from unnest(array[3, 1, 2]) v
+select array_agg(g) from generate_series(5, 1, -2) g
+select string_agg(w, ' ') from regexp_split_to_table('the quick brown fox', ' ') w
+select array_agg(x) from (values (3), (1), (2)) v(x)
+select array_agg(x) from (values (3), (1), (1 + 1)) v(x)
+select * from unnest(array[3, 1, 2]) limit 2
+values (3), (1), (2) limit 2
+select t.id, array_agg(e) from t, unnest(array[t.id + 3, t.id, t.id + 1]) e group by t.id order by 1
+select t.id, string_agg(e, '-') from t cross join lateral unnest(string_to_array('z y x', ' ')) e group by t.id order by 1
+select array(select x from (select id as x from u order by id desc) q), array(select v from unnest(array[3, 1, 2]) v), array(select * from (values (2), (1)) v limit 1)
+select id, (select string_agg(n, ',') from (select w.k::text as n from w where w.x = u.id order by w.z desc) q) from u order by id
+select id, (select json_agg(q) from (select w.z, w.k from w where w.x = u.id order by w.z desc, w.k) q) from u order by id
+select array_agg(k) from (select k, count(*) from w where k is not null group by k order by count(*) desc, k desc) q
+select array_agg(k) from (select k from w where k is not null group by k order by sum(z), k desc) q
+select array_agg(k) from (select distinct on (k) k, z from w where k is not null order by k desc, z) q
+select array_agg(k) from (select distinct k from w where k is not null order by k desc) q
+select array_agg(a) from (select id as a from u union all select id from t order by a desc) q
+select array_agg(ord) from (select * from unnest(array['b', 'a']) with ordinality as f(e, ord)) q
+select array_agg(e) from jsonb_array_elements_text('["z", "a", "m"]') e
+select json_agg(e) from jsonb_array_elements('[3, 1, 2]') e
+select key from (select key from json_each_text('{"b": 1, "a": 2}')) q limit 1
+select unnest(array[3, 1, 2]) limit 2
+select array_agg(v) from (select unnest(array[3, 1, 2]) as v) q
+select array_agg(j) from (select j from (values ('{"a": 2}'::jsonb), ('{"a": 1}'), ('[]')) v(j) order by j desc) q
+select array_agg(i::text) from (select i from (values (interval '1 day'), ('23 hours'), ('2 days')) v(i) order by i desc) q
+select sum(id), count(*) from (select id from u order by name) q
+select a.id from (select id from u order by id desc) a join (select id from u) b using (id) order by 1
+select string_agg(x::text, ',') from (select id as x from u order by id desc fetch first 2 rows with ties) q
+select array_agg(row_number) from (select row_number() over (order by id desc), id from u order by id) q
+-- intervals that are equal
+select extract(epoch from i) as e, count(*), min(x), grouping(i), grouping(g, i) from spans group by rollup (i, g) order by 1, 2, 3, 4, 5
+select i, sum(x) from spans where g = 'b' group by i having i > interval '-2 mons' or i is null order by i
+select extract(epoch from i) from ((select i from spans union select interval '2 years') except select interval '30 days' intersect select i from spans) q
+select extract(epoch from i) from (select i from spans where g <> 'b' intersect all (select interval '30 days' union all select interval '1 mon')) q
+select extract(epoch from i) from (select distinct i from spans) q
+select distinct on (i) id, extract(epoch from i) from spans order by i, id
+select g, avg(i), sum(i), extract(epoch from min(i)), count(distinct i), count(distinct (i, x)), array_length(array_agg(distinct i), 1), extract(epoch from mode() within group (order by i)) from spans group by g
+select avg(v), sum(v) from (values (interval '1 year 1 mon 1 day'), ('-5 mon 7 day 13:14:15.1616'), (null)) q(v)
+select id, avg(i) over (order by id rows 2 preceding), extract(epoch from max(i) over (partition by g)), greatest(i, '5 days'), least('-3 days', i, null) from spans
+select array_agg(distinct i), jsonb_agg(distinct i), min(distinct i), max(distinct i) from spans where g = 'b'
+select a = b, a <@ b, a && b, array_position(a, '30 days'), array_positions(a, '720:00'), array_remove(a, '30 days'), array_replace(a, '30 days', '1 day') from (select array[interval '1 mon'] as a, array[interval '30 days'] as b) q
+select count(*) from spans group by array[i], x
+select array['1.0'::jsonb] = array['1'::jsonb], array['1.0'::jsonb] @> array['1'::jsonb], array_position(array['1.0'::jsonb], '1'), array['ab'::char(3)] = array['ab'::char(5)]
+-- EXCLUDE
+select id, g, count(*) over w, sum(id) over w, min(id) over w, max(id) over w, avg(id) over w from (select id, id % 3 as g from t) q window w as (order by g range unbounded preceding exclude group) order by id
+select id, g, count(*) over w, sum(id) over w, bool_and(id > 2) over w, every(id > 1) over w from (select id, id % 3 as g from t) q window w as (order by g desc groups between 1 preceding and 1 following exclude ties) order by id
+select id, count(*) filter (where id > 3) over w, sum(c) over w, sum(n) over w, avg(c) over w, avg(n) over w from t window w as (order by a nulls first range unbounded preceding exclude current row) order by id
+select id, g, count(*) over w, sum(id) over w from (select id, id % 3 as g from t) q window w as (order by g groups between 1 following and 2 following exclude group) order by id
+select id, count(*) over (range between unbounded preceding and unbounded following exclude group), sum(id) over (range between unbounded preceding and unbounded following exclude ties), sum(id) over (range between unbounded preceding and unbounded following exclude current row) from t order by id
+select id, array_agg(id) over w, string_agg(b, '+') over w, first_value(id) over w, last_value(b) over w, sum(i) over w, min(i) over w, row_number() over w from t window w as (order by id rows between 2 preceding and 2 following exclude current row) order by id
+select id, first_value(id) over w, last_value(id) over w, bool_or(id > 5) over w from t window w as (order by id groups between 1 preceding and 1 following exclude group) order by id
+select id, sum(id) over (order by id rows between 3 preceding and 2 preceding exclude current row), sum(id) over (order by id rows between 0 preceding and 0 following exclude current row), count(*) over (order by id rows current row exclude current row) from t order by id
+select id, sum(id) over (order by i range current row exclude ties), count(*) over (order by i desc range unbounded preceding exclude current row), sum(id) over (partition by i order by id rows between unbounded preceding and unbounded following exclude current row) from spans order by id
+select a, sum(count(*)) over (order by a rows unbounded preceding exclude current row) from t group by a order by a
+select id, row_number() over (), lag(id) over (), ntile(2) over () from (select id from u order by id desc) x
+select v, row_number() over () from unnest(array[3, 1, 2]) v
+select v, row_number() over (partition by v > 1) from unnest(array[3, 1, 2]) v order by v
+select row_number() over (), count(*), array_agg(id) from (select id from u order by id desc) x
+select rank() over (), row_number() over (order by id), id from (select id from u order by id desc) x
+select (case when id = 3 then tz end) at time zone b from t order by id
+select now() at time zone 'europe/berlin' = now() at time zone 'Europe/Berlin'
+-- Rows as values
+select t, row(t.*, 'x y', null, ''), (t).ch from t order by id
+select w, (w).x, (w).*, row(), row(1, row(2, 'a b')), row(w.k, null)::text from w order by x, k
+select id, (u.*) is null, (u.*) is not null, u is null, u.* is not null, u::text, cast(u as varchar(5)) from u order by id
+select u.id, w, count(w) over (), w = w, w is distinct from w, (w).k, w is null from u left join (select k, x, y, coalesce(z, 0) as zz from w) w on w.x = u.id order by 1, zz
+select u.id, count(w), count(distinct w), count(w.*) from u left join (select k, x, y, coalesce(z, 0) as zz from w) w on w.x = u.id group by u.id order by 1
+select u.id, row_to_json(x), to_jsonb(x) from u left join (select id, b from t) x on x.id = u.id order by 1
+select p.x, q.x, p < q, p > q, p <= q, p = q, p <> q, p is distinct from q from w p, w q order by 1, 2, p.k, q.k
+select u = row(1, 10, 'one'::text, 10.5::numeric), u in (row(1, 10, 'one'::text, 10.5::numeric), row(2, 10, 'two'::text, 20.25::numeric)) from u order by id
+select row(1, 2) = null, row(1, null) = row(1, null), row(1, null) is null, row(null, null) is null, row() is null, row(row(null)) is null, (row(1, 2)).f2
+select x, x::text, q, (select v from u v where v.id = q.id limit 1), case when id > 2 then x end from (select u as x, id from u) q order by id
+select k, row(k, count(*), max(y)) from w group by k order by k
+select e, (e).key, (e).* from jsonb_each('{"a": 1, "b": "x y"}') e
+select (a, id) = (select a, id from u v where v.id = 1), (a, id) < (select 10, 2), (a, id) >= (select max(a), max(id) from u v where v.id <= u.id) from u order by id
+select k, x, rank(x) within group (order by z) from w group by k, x order by k, x
+-- JSON as rows of a relation, and relations by name
+select * from jsonb_populate_record(null::u, '{"id": 1, "name": "x", "amount": "2.50", "zz": 1}')
+select t.id, x, x.* from t, jsonb_populate_record(null::u, case when jsonb_typeof(t.j) = 'object' then t.j end) x order by 1
+select (jsonb_populate_record(u, '{"name": "new", "amount": null}')).*, jsonb_populate_record(u, null), jsonb_populate_record(null::u, null) from u order by 1
+select * from json_populate_recordset(null::public.u, '[{"id": 1}, {"id": 2, "name": {"a":  1}, "amount": 7}]') as q(p, r)
+select null::u, null::u is null, (null::u).id, cast(null as u)
+select 'u'::regclass, 'public.u'::regclass::text, cast('u' as regclass), regclass 'u', to_regclass('nope'), 'u'::regclass::oid = 'u'::regclass, to_regclass('u')::text || '!' from u
+-- Queries as arguments of functions
+select id, jsonb_build_object('a', (select max(x) from w where w.x = u.id), 'n', (select name from u v where v.id = u.id)), upper((select name from u v where v.id = u.id)) from u order by id
+select upper((select name from u where id = 1)), length((select name from u where id = 99)), (select max(x) from w) = any(array[8, 9])
+select id, array_length(array(select x from w where w.x > u.id order by x), 1), array_to_string(array(select k from w where w.x > u.id order by x), ',') from u order by id
+select id, (select j from t where t.id = u.id) -> 'a', (select arr from t where t.id = u.id)[1], row((select name from u v where v.id = u.id)) from u order by id
+select distinct upper((select name from u v where v.id = u.id)) from u union all select upper((select name from u v where v.id = u.id)) from u order by 1
+select id, upper((select name from u v where v.a = u.a)), count(*) over () from u where id = 3 and array_length(array(select x from w where w.x > u.id), 1) > 2 order by upper((select name from u v where v.id = u.id))
+-- digits of seconds, offsets
+select '1 year 2 mons 3 days 04:05:06.789'::interval(0), interval(2) '1.235 s', cast('1.005 sec' as interval(2)), '-1.235 s'::interval(2)
+select i::interval(0), (i * 1.2345678)::interval(3), i::time(2), (ts::text)::timestamp(0), (tz::text)::timestamptz(2) from t
+select tm::time(0), (tm::text)::time(2), tm::interval(0), ts::time(0) from t where id in (1, 5)
+select timestamptz '2024-07-01 12:00+00' at time zone interval '-3:30', timestamp 'infinity' at time zone interval '1:00', tz at time zone (interval '1 hour' * id), ts at time zone interval '-00:00:01.9' from t
+select to_char(i, 'HH12 HH'), to_char(i, 'FMHH12:MI'), justify_interval(i), -i, i + i, i - interval '1 mon', i * -1.7 from t
+select 'k' as k, count(*) from t group by 1
+select 'k' as k, count(*) from t where false group by 1
+select 'k' as k, 1 as n, count(*) from t where false group by k, n
+select '' as k, a % 2 as m, count(*) from t group by 1, 2 order by 2

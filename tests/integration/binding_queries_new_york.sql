@@ -8,3 +8,4 @@ select * from generate_series(timestamptz '2024-03-08', timestamptz '2024-03-12'
 select date_trunc('hour', x), date_trunc('minute', x), date_trunc('day', x), date_trunc('hour', x, 'Asia/Kolkata') from (values (timestamptz '2024-11-03 05:10:00+00'), ('2024-11-03 06:10:00+00'), ('2024-11-03 07:10:30.5+00'), ('2024-03-10 06:59:59+00'), ('2024-03-10 07:00:01+00'), ('1850-01-01 00:00:00+00'), ('infinity'), (null)) v(x)
 select to_char(x, 'YYYY-MM-DD HH24:MI:SS OF TZH:TZM') from (values (timestamptz '2024-11-03 05:10:00+00'), ('2024-11-03 06:10:00+00'), ('1850-01-01 00:00:00+00'), (null)) v(x)
 select to_timestamp('2024-03-10 02:30:00', 'YYYY-MM-DD HH24:MI:SS'), to_timestamp('2024-11-03 01:30', 'YYYY-MM-DD HH24:MI')
+select extract(timezone from tz), extract(timezone_hour from tz), extract(timezone_minute from tz), date_part('timezone', tz) from t

@@ -85,6 +85,7 @@ select case when b || 'x' then 1 end from t
 select 1 || 2
 select * from nope.t
 select now() at time zone 'Nope/Zone'
+select now() at time zone 'Mars'
 select row_to_json(1)
 select row_to_json(a) from t
 with recursive r as (select id from r) select * from r
@@ -99,10 +100,13 @@ select format('%z', 1)
 select format('%s %s', 1)
 select sum(a) over (order by d range '-1 day' preceding) from t
 select to_char(interval '1 day', 'Day')
+select extract(timezone from ts) from t
 select * from jsonb_to_record('{}')
 select * from generate_series(1, 2) as x(a int)
 select j['a'] + 1 from t
 select sum(a) over (groups 1 preceding) from t
+select sum(a) over (groups unbounded preceding exclude group) from t
+select sum(a) over (order by a rows 1 preceding exclude others) from t
 select sum(a) over (order by a groups -1 preceding) from t
 select rank('x') within group (order by a) from t
 select rank(1, 2) within group (order by a) from t
@@ -121,3 +125,19 @@ select b ~ 'a{2,1}' from t
 select b ~ 'a{256}' from t
 select b ~ 'a{2x}' from t
 select regexp_replace(b, 'a|*b', '') from t
+select (row(1, 2)).f3
+select (u).nope from u
+select (id).x from u
+select ('x').y
+select row(1, 2)::int
+select id, u, count(*) from u group by id
+select u = row(1, 10) from u where false is not true
+select null::nosuch
+select * from jsonb_populate_record(null::nosuch, '{}')
+select * from jsonb_populate_record(1, '{}')
+select * from jsonb_populate_record(null::u, '{}'::json)
+select * from jsonb_populate_record(null::u, '{}') as x(a int)
+select 'nope'::regclass from u
+select 'a b c'::regclass from u
+select (1, 2) = (select 1)
+select a, rank(id) within group (order by a) from u group by a

@@ -36,6 +36,11 @@ RELATIONS = KnownRelations(
 )
 SCALED = "(SELECT k, i, (w::text || CASE WHEN k > 1 THEN '0' ELSE '' END)::numeric AS n FROM two)"
 """Numbers with scales of their own, of which some are equal and look different."""
+SPANS = (
+    "(SELECT k, b, make_interval(months => CASE WHEN b THEN v::int % 5 ELSE 0 END,"
+    " days => CASE WHEN b THEN 0 ELSE 30 * (v::int % 5) END) AS i FROM one)"
+)
+"""Intervals, of which some are equal and look different."""
 QUERIES = [
     f"SELECT k, sum(n), avg(n), min(n), max(n), count(n) FROM {SCALED} x GROUP BY k",
     f"SELECT n, count(*), sum(DISTINCT n) FROM {SCALED} x GROUP BY n",
@@ -77,6 +82,9 @@ QUERIES = [
     "SELECT k, (SELECT max(w) FROM two WHERE two.k = one.k) AS most FROM one",
     "SELECT k, v FROM one WHERE EXISTS (SELECT 1 FROM two WHERE two.k = one.k AND two.i > one.v)",
     "SELECT s, string_agg(v::text, ',' ORDER BY v), array_agg(v ORDER BY v) FROM one GROUP BY s",
+    "SELECT s, array_agg(v), jsonb_agg(x) FROM (SELECT s, v, d FROM one ORDER BY f DESC, d) x"
+    " GROUP BY s",
+    "SELECT k, v FROM (SELECT * FROM one ORDER BY v DESC, s) x WHERE b LIMIT 3",
     "SELECT k, v, rank() OVER (PARTITION BY k ORDER BY v) AS r FROM one",
     "WITH q AS (SELECT k, sum(v) AS n FROM one GROUP BY k) SELECT n, t FROM q JOIN two USING (k)",
     "SELECT s, v, sum(v) FROM one GROUP BY ROLLUP (s, v)",
@@ -85,6 +93,13 @@ QUERIES = [
     "SELECT CASE WHEN v > 2 THEN 'big' WHEN v IS NULL THEN 'none' ELSE s END AS c FROM one",
     "SELECT k, v, sum(v) OVER (PARTITION BY k ORDER BY s GROUPS BETWEEN 1 PRECEDING AND"
     " CURRENT ROW) AS n FROM one",
+    "SELECT k, v, sum(v) OVER (PARTITION BY k ORDER BY s RANGE UNBOUNDED PRECEDING EXCLUDE CURRENT"
+    " ROW) AS n, count(*) OVER (PARTITION BY k ORDER BY s GROUPS BETWEEN 1 PRECEDING AND 1"
+    " FOLLOWING EXCLUDE GROUP) AS o FROM one",
+    f"SELECT i, count(*), min(k) FROM {SPANS} x GROUP BY i",
+    f"SELECT b, min(i), max(i), avg(i), count(DISTINCT i) FROM {SPANS} x GROUP BY b",
+    f"SELECT a.k, b.k AS l FROM {SPANS} a JOIN {SPANS} b ON a.i = b.i",
+    f"SELECT i FROM {SPANS} x EXCEPT SELECT make_interval(days => i) FROM two",
     "SELECT k, rank(2) WITHIN GROUP (ORDER BY v) AS r, dense_rank(2) WITHIN GROUP (ORDER BY v DESC)"
     " AS d, cume_dist('b') WITHIN GROUP (ORDER BY s) FILTER (WHERE b) AS c FROM one GROUP BY k",
     "SELECT k, regexp_count(s, 'a', 1) AS n, regexp_replace(s, 'a', 'x', 1, 2) AS r,"

@@ -13,8 +13,10 @@ from pyspark.sql import SparkSession
 
 from waterclock.adapter.picking import picked
 from waterclock.errors import WaterclockError
+from waterclock.model.manner import IntervalStyle
 from waterclock.sql.binding import bind_query
 from waterclock.testing.beside_postgres import BesidePostgres
+from waterclock.testing.brief_spark import TINY
 from waterclock.testing.relations import KnownRelations, session_facts
 from waterclock.testing.services import PostgresServer
 
@@ -22,12 +24,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.service]
 
 HERE = Path(__file__).parent
 TYPES = HERE.parent / "unit" / "sql" / "binding" / "expression_types.txt"
-_TUNED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.leafNodeDefaultParallelism": "1",
-}
 
 
 def queries(name: str) -> list[str]:
@@ -37,9 +33,8 @@ def queries(name: str) -> list[str]:
 
 @contextmanager
 def both(spark: SparkSession, server: PostgresServer, zone: str) -> Iterator[BesidePostgres]:
-    """Tuned for tiny data: compiling code for each query takes longer than running it."""
     session = spark.newSession()
-    for name, value in _TUNED.items():
+    for name, value in TINY.items():
         session.conf.set(name, value)
     database = server.create_database(f"binding_{zone.replace('/', '_').lower()}")
     with psycopg.connect(database, autocommit=True) as connection:
@@ -78,6 +73,13 @@ def test_answers_in_another_time_zone(spark: SparkSession, postgres_server: Post
     with both(spark, postgres_server, "America/New_York") as beside:
         found = complaints(beside, "binding_queries_new_york.sql")
         assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("style", IntervalStyle)
+def test_intervals_in_every_style(beside: BesidePostgres, style: IntervalStyle) -> None:
+    with beside.intervals_in(style):
+        found = complaints(beside, "binding_queries_intervals.sql")
+    assert not found, "\n".join(found)
 
 
 def test_refusals_are_those_of_postgres(beside: BesidePostgres) -> None:

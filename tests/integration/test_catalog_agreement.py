@@ -7,7 +7,7 @@ them fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -43,8 +43,8 @@ OPERATORS = {
     **{("timestamp", "interval"): "+-", ("timestamptz", "interval"): "+-", ("date", "date"): "-"},
     **{("date", "interval"): "+-", ("timestamp", "timestamp"): "-", ("date", "int4"): "+-"},
     **{("timestamptz", "timestamptz"): "-", ("interval", "interval"): "+-"},
-    **{("int4", "int4"): "+-*/%&|#", ("int8", "int8"): "+-*/%", ("int2", "int4"): "+-*/"},
-    **{("float8", "float8"): "+-*/", ("numeric", "numeric"): "+-*/%", ("int4", "numeric"): "*/"},
+    **{("int4", "int4"): "+-*/%&|#^", ("int8", "int8"): "+-*/%", ("int2", "int4"): "+-*/"},
+    **{("float8", "float8"): "+-*/^", ("numeric", "numeric"): "+-*/%", ("int4", "numeric"): "*/"},
     **{("interval", "float8"): "*/", ("float4", "float8"): "+-*/"},
 }
 REFUSALS = ("!0A000", "!42883", "!42846")
@@ -61,18 +61,9 @@ class Both:
     differences: list[tuple[str, str | None, str | None]] = field(default_factory=list)
 
     def compare(self, expressions: list[str]) -> None:
-        query = "SELECT " + ", ".join(expressions)
-        theirs, ours = self._theirs(query), self._ours(query)
-        if isinstance(theirs, list) and isinstance(ours, list):
-            for one in zip(expressions, ours, theirs, strict=True):
-                self._note(*one)
-        elif len(expressions) == 1:
-            mine, right = (each if isinstance(each, str) else each[0] for each in (ours, theirs))
-            self._note(expressions[0], mine, right)
-        else:
-            half = len(expressions) // 2
-            self.compare(expressions[:half])
-            self.compare(expressions[half:])
+        theirs, ours = (_each(expressions, ask) for ask in (self._theirs, self._ours))
+        for one in zip(expressions, ours, theirs, strict=True):
+            self._note(*one)
 
     def _theirs(self, query: str) -> list[str | None] | str:
         found = self.connection.pgconn.exec_(query.encode())
@@ -103,6 +94,16 @@ class Both:
             self.same += 1
         else:
             self.differences.append((expression, ours, theirs))
+
+
+def _each(expressions: list[str], ask: Callable[[str], list[str | None] | str]) -> list[str | None]:
+    """What a side answers to each: to all at once, or one by one if any of them fails."""
+    found = ask("SELECT " + ", ".join(expressions))
+    if isinstance(found, list):
+        return found
+    if len(expressions) == 1:
+        return [found]
+    return [answer for each in expressions for answer in _each([each], ask)]
 
 
 def _is_same_error(ours: str | None, theirs: str | None) -> bool:

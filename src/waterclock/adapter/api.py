@@ -21,7 +21,7 @@ their `batches` only when nothing can fail any more.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import ClassVar, Protocol, TypeAlias
 
@@ -138,6 +138,8 @@ class Startup:
     """None for a client of the same process."""
     process_id: int
     """The number that stands for the session in `pg_backend_pid()` and in cancel requests."""
+    hang_up: Callable[[], None] | None = field(default=None, compare=False)
+    """Ends the connection from outside, from any thread; None where there is none to end."""
 
 
 @dataclass(frozen=True, slots=True)

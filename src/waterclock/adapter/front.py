@@ -44,8 +44,10 @@ from waterclock.catalog.system.image import (
     SourceStatus,
 )
 from waterclock.model.ids import GlobalId
+from waterclock.model.manner import Manner
 from waterclock.model.pg_types import PgType
 from waterclock.persist.store import Plan
+from waterclock.sql.printing.defaults import shown_default
 
 MAX_SESSIONS = 1000
 SETTINGS = tuple(Setting(each.name, each.default) for each in DEFINITIONS)
@@ -54,17 +56,28 @@ _COUNT_AGAIN_S = 1.0
 """How old the statistics of sources may be: whenever they change, the image is made anew."""
 
 MadeOf = tuple[int, tuple[SourceStatus, ...], tuple[SourceStatistics, ...], tuple[Hydration, ...]]
-ReadText = Callable[[str, PgType, str], pa.Scalar]
-"""A value from its text, its type and the name of the time zone."""
+ReadText = Callable[[str, PgType, Manner], pa.Scalar]
+"""A value from its text and its type, in the manner of a session."""
+WriteText = Callable[[pa.Array, PgType, Manner], pa.Array]
+"""The texts of a column of a type, in the manner of a session."""
 
 
 class SqlFront:
     """Implements `api.Front` and `api.Authenticator` over a coordinator."""
 
-    def __init__(self, core: Coordinator, read_text: ReadText | None = None) -> None:
-        """`read_text` reads constants of types whose text form only the protocol knows."""
+    def __init__(
+        self,
+        core: Coordinator,
+        read_text: ReadText | None = None,
+        write_text: WriteText | None = None,
+    ) -> None:
+        """`read_text` reads constants of types whose text form only the protocol knows.
+
+        `write_text` writes the values that an error shows.
+        """
         self.core = core
         self.read_text = read_text
+        self.write_text = write_text
         self.reading = Reading(core)
         self.pumps = Pumps(core)
         self._shown: CatalogImage | None = None
@@ -132,7 +145,7 @@ class SqlFront:
             made_of = (current.version, sources, self._counts, views)
             if self._shown is None or self._made_of != made_of:
                 is_same = self._shown is not None and self._made_of[0] == current.version
-                image = self._shown if is_same else image_of(current, SETTINGS)
+                image = self._shown if is_same else image_of(current, SETTINGS, shown_default)
                 assert image is not None
                 self._made_of = made_of
                 self._images += 1
@@ -150,6 +163,11 @@ class SqlFront:
         with self._lock:
             self._sessions.discard(session)
 
+    def all_sessions(self) -> list[SqlSession]:
+        """The sessions that there are. From any thread."""
+        with self._lock:
+            return list(self._sessions)
+
     @property
     def sessions(self) -> int:
         """How many sessions there are."""
@@ -157,11 +175,9 @@ class SqlFront:
 
     def uses(self, *, role: str | None = None, database: str | None = None) -> bool:
         """Whether a session logged in or acts as the role, or is connected to the database."""
-        with self._lock:
-            sessions = list(self._sessions)
         return any(
             each.startup.database == database or role in (each.startup.user, each.role.name)
-            for each in sessions
+            for each in self.all_sessions()
         )
 
     def is_system(self, schema: str | None, name: str) -> bool:

@@ -115,6 +115,15 @@ class Names:
         self.inputs[item.id] = item.schema
         return BoundRelation(item.name, columns, item.id, item.oid)
 
+    def described(self, parts: tuple[str, ...], position: int) -> BoundRelation:
+        """What the name means, without reading it. What is maintained still depends on it."""
+        del position
+        item = self._item(parts)
+        if self._maintained:
+            self.found[".".join(parts)] = item
+        columns = tuple(BoundColumn(c.name, c.type, c.nullable) for c in item.columns)
+        return BoundRelation(item.name, columns, item.id, item.oid)
+
     def _is_stale(self, item: AnyRelation) -> bool:
         """Whether what is maintained lacks changes that the reader has to see."""
         return any(each.id in self._written for each in _behind(self._catalog, [item.id]))
@@ -159,7 +168,7 @@ class Names:
             view.query.sql,
             1,
             inner,
-            facts=self._facts,
+            facts=self._facts.of_views(),
             maintained=self._maintained,
             target_types=types,
         )
@@ -221,7 +230,7 @@ def plan_again(catalog: Catalog, facts: SessionFacts, query: Query) -> Plan:
     """The plan of maintaining a query whose names mean what they did when it was kept."""
     bindings = {binding.name: binding.id for binding in query.bindings}
     names = Names(catalog, facts, bindings=bindings, maintained=True)
-    bound = bind_query(query.sql, 1, names, facts=facts, maintained=True)
+    bound = bind_query(query.sql, 1, names, facts=facts.of_views(), maintained=True)
     return _planned(catalog, names, bound, query)
 
 

@@ -9,6 +9,7 @@ that are read bit by bit. `watch` stops a statement from outside or by the clock
 from __future__ import annotations
 
 import datetime
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from waterclock.adapter import sequencer
+from waterclock.adapter.activity import activity_of, stop
 from waterclock.adapter.api import (
     AtHand,
     Batches,
@@ -78,12 +80,18 @@ class SqlSession:
         self.startup = startup
         self.role = role
         self.settings = settings
-        self.notify = notify
+        self._notify = notify
         self.transaction = Transaction()
         self.statements: dict[str, PreparedStatement] = {}
         self.portals: dict[str, Portal] = {}
         self.running = ""
         """The text of the statement that runs, or has run last."""
+        self.asked = ""
+        """What the client asked for last, which may be several statements."""
+        self.is_active = False
+        """Whether it is still being done."""
+        self.began_s: float | None = None
+        self.ended_s: float | None = None
         self.watch = Watch()
         self.started = datetime.datetime.now(datetime.UTC)
 
@@ -92,6 +100,11 @@ class SqlSession:
     @property
     def status(self) -> TransactionStatus:
         return self.transaction.status
+
+    def notify(self, notice: Notice) -> None:
+        """Tell the client, unless it wants to hear of graver things only."""
+        if self.settings.shows(notice.severity):
+            self._notify(notice)
 
     def reported_settings(self) -> Mapping[str, str]:
         return self.settings.reported
@@ -103,23 +116,24 @@ class SqlSession:
 
     def facts(self) -> SessionFacts:
         """What the session contributes to the meaning of a query."""
-        zone, read = self.settings.get("TimeZone"), self.front.read_text
+        manner, read = self.settings.manner, self.front.read_text
         in_block = self.transaction.in_block
         return SessionFacts(
             current_user=self.role.name,
             session_user=self.startup.user,
             current_database=self.startup.database,
             search_path=tuple(s.name for s in self.front.core.current.written(self.scope)),
-            timezone=zone,
+            timezone=manner.zone,
             now=self.transaction.started,
             mz_now=None,
-            parse_text=None if read is None else lambda text, kind: read(text, kind, zone),
+            parse_text=None if read is None else lambda text, kind: read(text, kind, manner),
             statement_now=datetime.datetime.now(datetime.UTC) if in_block else None,
+            interval_style=manner.intervals,
         )
 
     def meaning(self) -> tuple[object, ...]:
         """All of the session that decides what a query means, except the time."""
-        return (self.role, self.startup.user, self.scope, self.settings.get("TimeZone"))
+        return (self.role, self.startup.user, self.scope, self.settings.manner)
 
     def catalog_facts(self) -> CatalogFacts:
         """The same for queries over the system's relations."""
@@ -129,17 +143,21 @@ class SqlSession:
             database=self.startup.database,
             search_path=self.settings.search_path,
             backend_pid=self.startup.process_id,
+            client_address=self.startup.client_address,
             application_name=self.settings.get("application_name"),
             settings=self.settings.changed(),
             now=self.transaction.started,
             started=self.front.started,
             statements=statements_shown(self.statements),
             cursors=cursors_shown(self.portals),
+            sessions=lambda: [activity_of(each) for each in self.front.all_sessions()],
+            stop=lambda pid, ends: stop(self, pid, ends=ends),
         )
 
     # The simple protocol
 
     async def run_simple(self, text: str) -> AsyncIterator[Response]:
+        self._begin(text)
         parsed = parse_statements(text)
         if not parsed:
             yield EmptyQuery()
@@ -204,6 +222,7 @@ class SqlSession:
         if found.is_done:
             return Done("SELECT 0")
         parsed, parameters = found.parsed, found.parameters
+        self._begin(parsed.text)
         shortcut = found.shortcut
         response = shortcut.run(self, parameters) if shortcut is not None else None
         if response is None:
@@ -240,12 +259,14 @@ class SqlSession:
                 await self.rollback()
             else:
                 await self.commit()
+        self._rest()
 
     async def fail(self) -> None:
         self.watch.stop_clock()
         self.transaction.has_failed = True
         if not self.transaction.in_block:
             await self.rollback()
+        self._rest()
 
     # Stopping
 
@@ -331,7 +352,7 @@ class SqlSession:
             return
         try:
             changes = transaction.changes() if transaction.has_written else {}
-            if changes:
+            if changes or transaction.has_locked:
                 await self.front.core.tables.write(changes, transaction.dependence())
         except BaseException:
             await self.rollback()
@@ -363,6 +384,17 @@ class SqlSession:
             self.transaction.require_sound()
 
     # Running
+
+    def _begin(self, text: str) -> None:
+        """The client wants something: from now on the session is busy."""
+        self.asked = text
+        self.is_active = True
+        self.began_s = time.time()
+
+    def _rest(self) -> None:
+        """All that the client wanted has been done."""
+        self.is_active = False
+        self.ended_s = time.time()
 
     async def _run(self, parsed: Parsed, parameters: Sequence[pa.Scalar]) -> Response:
         self._require_sound(parsed)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from waterclock.errors import WaterclockError
+from waterclock.model.manner import IntervalStyle, Manner
 from waterclock.sql.options import shown_duration
 
 
@@ -84,15 +85,34 @@ def _duration(value: str) -> str:
     return shown_duration(millis) if millis else "0"
 
 
+_HOURS = re.compile(r"([+-]?\d{1,2})(:00)?")
+
+
 def _time_zone(value: str) -> str:
     if value.lower() in ("utc", "gmt", "z"):
         return value.upper() if value.lower() != "z" else "UTC"
-    if re.fullmatch(r"[+-]?\d{1,2}(:\d{2})?", value):
-        return value
+    hours = _HOURS.fullmatch(value)
+    if hours is not None:
+        # A number counts to the east; with minutes it is a zone of POSIX, which count to the west.
+        return _zone_to_the_east(int(hours[1]) * (-1 if hours[2] else 1))
     by_lower = {name.lower(): name for name in zoneinfo.available_timezones()}
     if value.lower() not in by_lower:
         raise ValueError(value)
     return by_lower[value.lower()]
+
+
+def _zone_to_the_east(hours: int) -> str:
+    """The name of the zone that is always so many hours from UTC; such names count to the west."""
+    if not -12 <= hours <= 14:
+        raise ValueError(hours)
+    return f"Etc/GMT{-hours:+d}" if hours else "UTC"
+
+
+def _shortest(value: str) -> str:
+    """Floats are shown with as many digits as it takes to read them back."""
+    if value not in ("1", "2", "3"):
+        raise ValueError(value)
+    return value
 
 
 def _utf8(value: str) -> str:
@@ -106,6 +126,17 @@ def _date_style(value: str) -> str:
     if not words <= {"ISO", "MDY", "DMY", "YMD", "US", "EUROPEAN"}:
         raise ValueError(value)
     return "ISO, MDY"
+
+
+_LEVELS = (
+    *("debug5", "debug4", "debug3", "debug2", "debug1"),
+    *("log", "info", "notice", "warning", "error"),
+)
+"""How grave a message is, the least first."""
+
+
+def _level(value: str) -> str:
+    return "debug2" if value.lower() == "debug" else _one_of(*_LEVELS)(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +157,7 @@ DEFINITIONS = (
     Definition("default_transaction_read_only", "off", _boolean, reported=True),
     Definition("in_hot_standby", "off", _fixed, reported=True),
     Definition("integer_datetimes", "on", _fixed, reported=True),
-    Definition("IntervalStyle", "postgres", _one_of("postgres"), reported=True),
+    Definition("IntervalStyle", "postgres", _one_of(*IntervalStyle), reported=True),
     Definition("is_superuser", "on", _fixed, reported=True),
     Definition("server_encoding", "UTF8", _fixed, reported=True),
     Definition("server_version", "15.0", _fixed, reported=True),
@@ -139,8 +170,8 @@ DEFINITIONS = (
     Definition("search_path", '"$user", public', reported=True),
     Definition("server_version_num", "150000", _fixed),
     Definition("bytea_output", "hex", _one_of("hex")),
-    Definition("client_min_messages", "notice"),
-    Definition("extra_float_digits", "1"),
+    Definition("client_min_messages", "notice", _level),
+    Definition("extra_float_digits", "1", _shortest),
     Definition("role", "none"),
     Definition("statement_timeout", "0", _duration),
     Definition("lock_timeout", "0", _duration),
@@ -186,6 +217,22 @@ DEFINITIONS = (
     Definition("enable_seqscan", "on", _boolean),
     Definition("geqo", "on", _boolean),
     Definition("work_mem", "4MB"),
+    Definition("maintenance_work_mem", "64MB"),
+    Definition("effective_cache_size", "4GB"),
+    Definition("random_page_cost", "4"),
+    Definition("seq_page_cost", "1"),
+    Definition("cursor_tuple_fraction", "0.1"),
+    Definition("from_collapse_limit", "8"),
+    Definition("join_collapse_limit", "8"),
+    Definition("max_parallel_workers_per_gather", "2"),
+    Definition("plan_cache_mode", "auto"),
+    Definition("constraint_exclusion", "partition"),
+    Definition("synchronize_seqscans", "on", _boolean),
+    Definition("idle_session_timeout", "0", _one_of("0")),
+    Definition("quote_all_identifiers", "off", _one_of("off")),
+    Definition("session_replication_role", "origin", _one_of("origin")),
+    Definition("transform_null_equals", "off", _one_of("off")),
+    Definition("array_nulls", "on", _one_of("on")),
     Definition("auto_route_catalog_queries", "on", _boolean),
     Definition("welcome_message", "off", _boolean),
     Definition("current_object_missing_warnings", "off", _boolean),
@@ -256,6 +303,16 @@ class Settings:
     def changed(self) -> dict[str, str]:
         """The values that are not the usual ones, by lower-case name."""
         return {**self._first, **self._session, **self._local}
+
+    def shows(self, severity: str) -> bool:
+        """Whether messages of that severity are told to the client."""
+        least = self.get("client_min_messages")
+        return _LEVELS.index(severity.lower()) >= _LEVELS.index(least)
+
+    @property
+    def manner(self) -> Manner:
+        """How values are written as text."""
+        return Manner(self.get("TimeZone"), IntervalStyle(self.get("IntervalStyle")))
 
     @property
     def search_path(self) -> tuple[str, ...]:

@@ -52,6 +52,8 @@ class Transaction:
         self.in_block = False
         self.has_failed = False
         self.read_only = False
+        self.has_locked = False
+        """Whether the end asks that what was read is unchanged, even if nothing was written."""
         self.moment: Moment | None = None
         self.read_tables: set[GlobalId] = set()
         self.lasting: list[str] = []

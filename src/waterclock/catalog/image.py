@@ -6,6 +6,7 @@ schemas are left out, for those relations know them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
 from waterclock.catalog.builtins import SYSTEM_ROLE
@@ -33,10 +34,21 @@ from waterclock.catalog.objects import (
     View,
 )
 from waterclock.catalog.system import image as shown
-from waterclock.model.pg_types import format_type
+from waterclock.model.pg_types import PgType, format_type
+
+ShowDefault = Callable[[str, PgType], str | None]
+"""How a default is shown, from how it was written and the type of the column."""
 
 
-def image_of(catalog: Catalog, settings: tuple[shown.Setting, ...] = ()) -> shown.CatalogImage:
+def _as_written(text: str, _declared: PgType) -> str | None:
+    return text
+
+
+def image_of(
+    catalog: Catalog,
+    settings: tuple[shown.Setting, ...] = (),
+    show_default: ShowDefault = _as_written,
+) -> shown.CatalogImage:
     """The image; `settings` are the parameters that the server has."""
     found = catalog.objects.values()
     relations = [each for each in found if isinstance(each, Relation)]
@@ -50,7 +62,7 @@ def image_of(catalog: Catalog, settings: tuple[shown.Setting, ...] = ()) -> show
             for each in found
             if isinstance(each, Namespace) and each.database is not None
         ),
-        relations=tuple(_relation(catalog, each) for each in relations),
+        relations=tuple(_relation(catalog, each, show_default) for each in relations),
         indexes=tuple(_index(catalog, each) for each in found if isinstance(each, Index)),
         memberships=tuple(
             shown.Membership(each.role, each.member, each.grantor, each.admin)
@@ -131,7 +143,7 @@ def _cluster(catalog: Catalog, found: Cluster) -> shown.Cluster:
     return shown.Cluster(text_id(found.oid), found.name, found.owner, comment=comment)
 
 
-def _relation(catalog: Catalog, found: AnyRelation) -> shown.Relation:
+def _relation(catalog: Catalog, found: AnyRelation, show_default: ShowDefault) -> shown.Relation:
     kind, cluster, query = _nature(found)
     return shown.Relation(
         oid=found.oid,
@@ -140,7 +152,13 @@ def _relation(catalog: Catalog, found: AnyRelation) -> shown.Relation:
         name=found.name,
         kind=kind,
         columns=tuple(
-            shown.Column(c.name, c.type, c.nullable, c.default, _comment(catalog, found.oid, n))
+            shown.Column(
+                c.name,
+                c.type,
+                c.nullable,
+                None if c.default is None else show_default(c.default, c.type),
+                _comment(catalog, found.oid, n),
+            )
             for n, c in enumerate(found.columns, start=1)
         ),
         owner=found.owner,

@@ -22,11 +22,12 @@ from waterclock.client.embedded import WrongParameters, as_table, schema_of
 from waterclock.client.numbers import decimals, fitting
 from waterclock.client.statements import checked_name, copy_text, subscribe_text
 from waterclock.errors import WaterclockError
-from waterclock.model.pg_types import TEXT, PgType, UnknownType, column_type
+from waterclock.model.manner import IntervalStyle
+from waterclock.model.pg_types import RECORD, REGCLASS, TEXT, PgType, UnknownType, column_type
 from waterclock.persist.rows import arrow_type
 from waterclock.pgwire.values.text_in import decode_text
 from waterclock.pgwire.values.text_out import encode_text
-from waterclock.pgwire.values.zones import zone_named
+from waterclock.pgwire.values.zones import Zone, zone_named
 from waterclock.sql.quoting import quote_ident
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class RemoteConnection:
                 raise ServerError.of(error) from error
             result = cursor.pgresult
             assert result is not None, "a statement that went well has a result"
-            zone = self._connection.info.parameter_status("TimeZone") or "UTC"
+            zone = _zone(self._connection)
             tag = (result.command_status or b"").decode()
             return Result(decimals(table_of(result, zone)), tag, self._spark)
 
@@ -125,7 +126,7 @@ class RemoteSubscription:
         try:
             self._columns = described(connection, text)
             self._schema = schema_of(self._columns)
-            self._zone = connection.info.parameter_status("TimeZone") or "UTC"
+            self._zone = _zone(connection)
             self._changes = self._received(f"COPY ({text}) TO STDOUT")
         except BaseException:
             connection.close()
@@ -235,6 +236,8 @@ def columns_of(result: pq.abc.PGresult) -> tuple[ColumnDescription, ...]:
 
 
 def _known(declared: PgType) -> PgType:
+    if declared in (RECORD, REGCLASS):
+        return TEXT
     try:
         column_type(declared)
     except UnknownType:
@@ -242,7 +245,13 @@ def _known(declared: PgType) -> PgType:
     return declared
 
 
-def table_of(result: pq.abc.PGresult, zone: str) -> pa.Table:
+def _zone(connection: psycopg.Connection[Any]) -> Zone:
+    """The session's time zone, and with it the style of its intervals."""
+    style = connection.info.parameter_status("IntervalStyle") or "postgres"
+    return zone_named(connection.info.parameter_status("TimeZone") or "UTC", IntervalStyle(style))
+
+
+def table_of(result: pq.abc.PGresult, zone: Zone) -> pa.Table:
     """The rows of a result whose values came as text."""
     columns = columns_of(result)
     arrays = []
@@ -253,7 +262,7 @@ def table_of(result: pq.abc.PGresult, zone: str) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema_of(columns))
 
 
-def _decoded(texts: pa.Array, declared: PgType, zone: str) -> pa.Array:
-    found = decode_text(texts, declared, zone_named(zone))
+def _decoded(texts: pa.Array, declared: PgType, zone: Zone) -> pa.Array:
+    found = decode_text(texts, declared, zone)
     kind = arrow_type(column_type(declared))
     return found if found.type == kind else found.cast(kind)

@@ -153,6 +153,10 @@ def out_of_range(sql_name: str) -> Reason:
     return Reason("22003", f"{_SQL_NAMES.get(sql_name.upper(), sql_name.lower())} out of range")
 
 
+OVERFLOW = out_of_range("value")
+"""Of a number that is too large for its type, which the engine does not tell."""
+
+
 def unreadable(sql_name: str, text: str | None = None) -> Reason:
     """Of a text that is none of a type's; our own SQL has asked for the form of times before."""
     shown = "" if text is None else f': "{text}"'
@@ -185,7 +189,7 @@ def _unnamed(text: str) -> Reason:
     if "OutOfMemoryError" in text:
         return _OUT_OF_MEMORY
     if "long overflow" in text or "integer overflow" in text:
-        return out_of_range("value")
+        return OVERFLOW
     return INTERNAL
 
 

@@ -26,6 +26,7 @@ from waterclock.adapter.api import (
 )
 from waterclock.errors import WaterclockError
 from waterclock.http.values import BadParameter, Texts, json_rows, parameter, type_name
+from waterclock.model.manner import IntervalStyle, Manner
 from waterclock.sql.errors import SqlFault
 
 MAX_RESULT_BYTES = 256 * 1024 * 1024
@@ -114,9 +115,9 @@ async def _prepared(
     wanted = len(described.parameters)
     if wanted != len(parameters):
         raise BadParameter(f"the statement has {wanted} parameters, and {len(parameters)} came")
-    zone = session.reported_settings()["TimeZone"]
+    manner = _manner(session)
     scalars = [
-        texts.decode(parameter(value, declared), declared, zone)
+        texts.decode(parameter(value, declared), declared, manner)
         for value, declared in zip(parameters, described.parameters, strict=True)
     ]
     await session.bind("", "", scalars, ())
@@ -146,7 +147,7 @@ async def _rows(session: Session, response: Rows, texts: Texts) -> Result:
     if response.tag == "SUBSCRIBE":
         await _close(response.batches)
         raise _needs_stream("SUBSCRIBE")
-    zone = session.reported_settings()["TimeZone"]
+    manner = _manner(session)
     types = [column.type for column in response.columns]
     rows: list[list[Any]] = []
     size = 0
@@ -158,13 +159,18 @@ async def _rows(session: Session, response: Rows, texts: Texts) -> Result:
                     f"the result is larger than {MAX_RESULT_BYTES >> 20} MiB",
                     hint="Ask for fewer rows with LIMIT, or fetch it through the PostgreSQL port.",
                 )
-            rows += json_rows(batch, types, texts, zone)
+            rows += json_rows(batch, types, texts, manner)
     finally:
         await _close(response.batches)
     columns = [Column(c.name, type_name(c.type), c.type.oid) for c in response.columns]
     return Result(
         f"{response.tag} {len(rows)}" if response.counted else response.tag, columns, rows
     )
+
+
+def _manner(session: Session) -> Manner:
+    reported = session.reported_settings()
+    return Manner(reported["TimeZone"], IntervalStyle(reported["IntervalStyle"]))
 
 
 async def _close(batches: object) -> None:

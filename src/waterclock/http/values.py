@@ -22,6 +22,7 @@ import msgspec
 import pyarrow as pa
 
 from waterclock.errors import WaterclockError
+from waterclock.model.manner import Manner
 from waterclock.model.pg_types import PgType, UnknownType, element_of, format_type, type_info
 
 _PLAIN = ("bool", "int2", "int4", "int8", "oid", "mz_timestamp")
@@ -36,12 +37,12 @@ class BadParameter(WaterclockError):
 
 
 class Texts(Protocol):
-    """How values of SQL types are written as text, in a time zone given by its name."""
+    """How values of SQL types are written as text, in the manner of a session."""
 
-    def encode(self, column: pa.Array, declared: PgType, zone: str) -> pa.Array:
+    def encode(self, column: pa.Array, declared: PgType, manner: Manner) -> pa.Array:
         """The column as text; nulls stay nulls."""
 
-    def decode(self, text: str | None, declared: PgType, zone: str) -> pa.Scalar:
+    def decode(self, text: str | None, declared: PgType, manner: Manner) -> pa.Scalar:
         """The value that the text stands for, None for null; a `WaterclockError` if for none."""
 
 
@@ -54,22 +55,22 @@ def type_name(declared: PgType) -> str:
 
 
 def json_rows(
-    batch: pa.RecordBatch, types: Sequence[PgType], texts: Texts, zone: str
+    batch: pa.RecordBatch, types: Sequence[PgType], texts: Texts, manner: Manner
 ) -> list[list[Any]]:
     """The rows of a batch as lists of what JSON can hold."""
     columns = [
-        json_values(column, declared, texts, zone)
+        json_values(column, declared, texts, manner)
         for column, declared in zip(batch.columns, types, strict=True)
     ]
     return [list(row) for row in zip(*columns, strict=True)] if columns else [[]] * batch.num_rows
 
 
-def json_values(column: pa.Array, declared: PgType, texts: Texts, zone: str) -> list[Any]:
+def json_values(column: pa.Array, declared: PgType, texts: Texts, manner: Manner) -> list[Any]:
     """The values of a column, each as what stands for it in JSON."""
     element = element_of(declared.oid)
     if element is not None and pa.types.is_list(column.type):
         inner = PgType(element.oid, declared.modifier)
-        return _lists(column, json_values(column.flatten(), inner, texts, zone))
+        return _lists(column, json_values(column.flatten(), inner, texts, manner))
     name = _name(declared)
     if name in _PLAIN and not pa.types.is_string(column.type):
         return list(column.to_pylist())
@@ -77,7 +78,7 @@ def json_values(column: pa.Array, declared: PgType, texts: Texts, zone: str) -> 
         return [_number(value) for value in column.to_pylist()]
     if name in _JSON:
         return [None if v is None else msgspec.Raw(v.encode()) for v in column.to_pylist()]
-    return list(texts.encode(column, declared, zone).to_pylist())
+    return list(texts.encode(column, declared, manner).to_pylist())
 
 
 def parameter(given: msgspec.Raw, declared: PgType) -> str | None:

@@ -114,7 +114,12 @@ TYPES: tuple[TypeInfo, ...] = (
     TypeInfo(16552, 16553, "mz_timestamp", "mz_timestamp", 8, "N", _always(Int(64))),
 )
 
-_BY_OID = {info.oid: info for info in TYPES}
+_RECORD = TypeInfo(2249, 2287, "record", "record", -1, "P", _TEXT)
+_REGCLASS = TypeInfo(2205, 2210, "regclass", "regclass", 4, "N", _TEXT)
+_OF_RESULTS = (_RECORD, _REGCLASS)
+"""No column of a relation can be of these: only expressions of queries are."""
+
+_BY_OID = {info.oid: info for info in (*TYPES, *_OF_RESULTS)}
 _BY_ARRAY_OID = {info.array_oid: info for info in TYPES}
 _BY_NAME = {
     **{info.sql_name: info for info in TYPES},
@@ -141,6 +146,10 @@ DATE, TIME, TIMESTAMP, TIMESTAMPTZ = PgType(1082), PgType(1083), PgType(1114), P
 INTERVAL, MZ_TIMESTAMP, UINT8, OID = PgType(1186), PgType(16552), PgType(16464), PgType(26)
 REGTYPE = PgType(2206)
 """The name of a type, held as `format_type` shows it; to clients it is the type's number."""
+REGCLASS = PgType(_REGCLASS.oid)
+"""The name of a relation, held as it is shown."""
+RECORD = PgType(_RECORD.oid)
+"""A row as a value, held as the text that PostgreSQL shows."""
 
 
 def type_info(oid: int) -> TypeInfo:

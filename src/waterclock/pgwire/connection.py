@@ -25,6 +25,7 @@ from waterclock.adapter.api import (
     TransactionStatus,
 )
 from waterclock.errors import WaterclockError
+from waterclock.model.manner import IntervalStyle
 from waterclock.pgwire import backend
 from waterclock.pgwire.codec import Frame, decode
 from waterclock.pgwire.errors import (
@@ -214,4 +215,6 @@ class Connection:
                 assert_never(response)
 
     def _zone(self) -> Zone:
-        return zone_named(self._session.reported_settings().get("TimeZone", "UTC"))
+        reported = self._session.reported_settings()
+        style = IntervalStyle(reported.get("IntervalStyle", "postgres"))
+        return zone_named(reported.get("TimeZone", "UTC"), style)

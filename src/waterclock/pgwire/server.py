@@ -167,6 +167,7 @@ class PgServer:
             identity.settings,
             wire.client_address,
             process_id,
+            _hang_up(),
         )
         session = await self._front.connect(startup, _notifier(wire))
         wire.on_lost = session.cancel
@@ -189,6 +190,18 @@ class PgServer:
 
 def _tell(wire: Wire, error: WaterclockError) -> None:
     wire.send(backend.error_response(error_fields(error, fatal=True)))
+
+
+def _hang_up() -> Callable[[], None]:
+    """What ends the connection that the current task serves, from whatever thread."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None, "a connection is served by a task"
+
+    def hang_up() -> None:
+        with suppress(RuntimeError):  # the loop is closed, and so is the connection
+            loop.call_soon_threadsafe(task.cancel)
+
+    return hang_up
 
 
 def _notifier(wire: Wire) -> Callable[[Notice], None]:

@@ -20,9 +20,12 @@ from waterclock.adapter.front import SqlFront
 from waterclock.adapter.secrets import SecretBox
 from waterclock.compute.engine import Spark
 from waterclock.compute.rehearsal import Rehearsal
+from waterclock.model.manner import IntervalStyle, Manner
 from waterclock.model.pg_types import PgType
+from waterclock.pgwire.values.errors import UnsupportedValue
 from waterclock.pgwire.values.text_in import decode_text
-from waterclock.pgwire.values.zones import zone_named
+from waterclock.pgwire.values.text_out import encode_text
+from waterclock.pgwire.values.zones import zone_named, zone_of
 from waterclock.server.data import Data
 from waterclock.server.state import claim_state
 
@@ -51,7 +54,7 @@ class Database:
             secrets=SecretBox.open(data.path / SECRETS_KEY),
             ticked=ticked,
         )
-        self.front = SqlFront(self.core, read_text)
+        self.front = SqlFront(self.core, read_text, write_text)
         self._rehearsals: list[Rehearsal] = []
 
     def rehearse(self) -> None:
@@ -69,6 +72,24 @@ class Database:
         self.data.close()
 
 
-def read_text(text: str, declared: PgType, zone: str) -> pa.Scalar:
-    """A constant as the protocol reads a parameter's text."""
-    return decode_text(pa.array([text], pa.string()), declared, zone_named(zone))[0]
+def write_text(column: pa.Array, declared: PgType, manner: Manner) -> pa.Array:
+    """Values as the protocol shows them."""
+    return encode_text(column, declared, zone_of(manner))
+
+
+def read_text(text: str, declared: PgType, manner: Manner) -> pa.Scalar:
+    """A constant as the protocol reads a parameter's text.
+
+    SQL is kept, in views and defaults, and must mean the same to everybody: what a session's style
+    of intervals would give another meaning is refused.
+    """
+    texts = pa.array([text], pa.string())
+    found = decode_text(texts, declared, zone_named(manner.zone))[0]
+    if manner.intervals is IntervalStyle.SQL_STANDARD:
+        own = decode_text(texts, declared, zone_of(manner))[0]
+        if not own.equals(found):
+            raise UnsupportedValue(
+                f'the interval "{text}" with one sign for all of its fields is not supported',
+                hint="Give every field a sign, or set IntervalStyle to another style.",
+            )
+    return found

@@ -77,3 +77,7 @@ class FeatureNotSupported(SqlFault):
     @classmethod
     def of(cls, what: str, position: int | None = None) -> FeatureNotSupported:
         return cls(f"{what} is not supported", position)
+
+
+class UnsupportedType(FeatureNotSupported):
+    """PostgreSQL has the type; here, at most the system's own relations have it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from waterclock.model.pg_types import (
     NO_MODIFIER,
+    REGCLASS,
     TYPES,
     PgType,
     TypeInfo,
@@ -19,11 +20,14 @@ from waterclock.model.pg_types import (
     type_names,
 )
 from waterclock.model.schema import MAX_DECIMAL_PRECISION
+from waterclock.sql.absent_types import hint_for
 from waterclock.sql.errors import (
     FeatureNotSupported,
     InvalidTypeModifier,
+    SqlFault,
     SyntaxFault,
     UnknownTypeName,
+    UnsupportedType,
 )
 from waterclock.sql.keywords import NOT_A_TYPE
 from waterclock.sql.lexer import lex
@@ -44,7 +48,7 @@ _WITHOUT_MODIFIER = {
 }
 _PSEUDO_TYPES = {705: "unknown", 2249: "record"}
 _INTERVAL_FIELDS = ("year", "month", "day", "hour", "minute", "second")
-_SERIAL = ("serial", "bigserial", "smallserial", "serial2", "serial4", "serial8")
+SERIAL_TYPES = ("serial", "bigserial", "smallserial", "serial2", "serial4", "serial8")
 
 
 def parse_type_name(text: str) -> PgType:
@@ -67,6 +71,16 @@ def shown_type(text: str) -> str:
         if word.lower() == name:
             return type_names()[oid]
     return format_type(PgType(parse_type_name(text).oid))
+
+
+def type_name_of_value(stream: TokenStream) -> PgType:
+    """The same, of a value, which may also be the name of a relation."""
+    is_qualified = stream.at("pg_catalog") and stream.peek(2).value == "regclass"
+    if stream.at("regclass") or is_qualified:
+        for _ in range(3 if is_qualified else 1):
+            stream.advance()
+        return REGCLASS
+    return type_name(stream)
 
 
 def type_name(stream: TokenStream) -> PgType:
@@ -271,8 +285,11 @@ def _with_modifiers(info: TypeInfo, modifiers: tuple[int, ...], position: int) -
             raise SyntaxFault(message, position)
 
 
-def _unknown(name: str, position: int) -> UnknownTypeName:
+def _unknown(name: str, position: int) -> SqlFault:
+    absent = hint_for(name)
+    if absent is not None:
+        return UnsupportedType(f'type "{name}" is not supported', position, hint=absent)
     hint = None
-    if name in _SERIAL:
+    if name in SERIAL_TYPES:
         hint = "There are no sequences. Use bigint, and give the numbers yourself."
     return UnknownTypeName(f'type "{name}" does not exist', position, hint=hint)

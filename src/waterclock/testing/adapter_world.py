@@ -45,7 +45,7 @@ from waterclock.persist.records import AnyEvent
 from waterclock.persist.retry import Retry
 from waterclock.persist.state import State
 from waterclock.persist.store import Plan
-from waterclock.server.wiring import read_text
+from waterclock.server.wiring import read_text, write_text
 from waterclock.storage import riders
 from waterclock.storage.api import Token, WriteCapability
 from waterclock.storage.controller import Storage
@@ -241,7 +241,7 @@ class AdapterWorld:
             secrets=self.secrets,
             engine=cast(OpenEngine, without) if self._spark is None else None,
         )
-        self.front = SqlFront(self.core, read_text)
+        self.front = SqlFront(self.core, read_text, write_text)
 
     def close(self) -> None:
         self.core.close()

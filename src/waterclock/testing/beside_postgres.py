@@ -7,8 +7,9 @@ quotients in the last of them. Without ORDER BY, rows are compared in any order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 import psycopg
@@ -18,7 +19,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waterclock.errors import WaterclockError
-from waterclock.model.pg_types import PgType, column_type
+from waterclock.model.manner import IntervalStyle
+from waterclock.model.pg_types import RECORD, PgType, column_type
 from waterclock.persist.rows import arrow_type
 from waterclock.pgwire.values.text_in import decode_text
 from waterclock.pgwire.values.text_out import encode_text
@@ -28,6 +30,8 @@ from waterclock.sql.types import parse_type_name
 from waterclock.testing.relations import KnownRelations, session_facts
 
 Row = tuple[str | None, ...]
+_FIRST_OF_USERS = 16384
+"""The numbers of types that are rows of a relation begin here; to us these are just records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,19 @@ class BesidePostgres:
         frame = self._spark.createDataFrame(data, from_arrow_schema(data.schema))
         frame.createOrReplaceTempView(name)
         return data
+
+    @contextmanager
+    def intervals_in(self, style: IntervalStyle) -> Iterator[None]:
+        """Both show intervals in another style for a while."""
+        zone, facts = self._zone, self._facts
+        self._zone = zone_named(zone.name, style)
+        self._facts = replace(facts, interval_style=style)
+        self._connection.execute(f"SET intervalstyle = {style}".encode())
+        try:
+            yield
+        finally:
+            self._zone, self._facts = zone, facts
+            self._connection.execute("RESET intervalstyle")
 
     def contents(self, name: str) -> pa.Table:
         """The rows of a table, as Arrow."""
@@ -169,7 +186,8 @@ def _headings(bound: BoundQuery, names: list[str], oids: list[int]) -> str | Non
     if ours != names:
         return f"columns {ours}, not {names}"
     found = [column.type.oid for column in bound.columns]
-    return None if found == oids else f"types {found}, not {oids}"
+    expected = [RECORD.oid if oid >= _FIRST_OF_USERS else oid for oid in oids]
+    return None if found == expected else f"types {found}, not {oids}"
 
 
 def _rows_differ(bound: BoundQuery, ours: list[Row], theirs: list[Row]) -> str | None:

@@ -40,6 +40,9 @@ class KnownRelations:
             raise NoSuchRelation(f'relation "{".".join(parts)}" does not exist')
         return found
 
+    def described(self, parts: tuple[str, ...], position: int) -> BoundRelation:
+        return self.relation(parts, position)
+
     def with_view(self, name: str, query: BoundQuery) -> None:
         """Add a view that is inlined."""
         oid = 30_000 + len(self._known)

@@ -15,10 +15,11 @@ from waterclock.adapter.api import (
     Response,
     Rows,
 )
+from waterclock.adapter.session import SqlSession
 from waterclock.errors import WaterclockError
 from waterclock.model.pg_types import PgType, element_of, type_info
 from waterclock.pgwire.values.text_out import encode_text
-from waterclock.pgwire.values.zones import zone_named
+from waterclock.pgwire.values.zones import Zone, zone_of
 from waterclock.testing.adapter_world import Client
 from waterclock.testing.slt import Outcome
 
@@ -38,7 +39,7 @@ class Sessions:
             self._open[session] = await self._connect(role or "waterclock")
         client = self._open[session].session
         try:
-            found = [await self._outcome(each) async for each in client.run_simple(text)]
+            found = [await _outcome(each, client) async for each in client.run_simple(text)]
         except WaterclockError as error:
             await client.fail()
             return Outcome(sqlstate=error.sqlstate, message=str(error))
@@ -48,22 +49,26 @@ class Sessions:
         for client in self._open.values():
             await client.session.terminate()
 
-    async def _outcome(self, response: Response) -> Outcome:
-        match response:
-            case Done(tag):
-                return Outcome(tag)
-            case EmptyQuery():
-                return Outcome()
-            case Rows(columns, batches, tag):
-                return await _with_rows(tag, columns, batches)
-            case CopyOut(columns, _, batches):
-                return await _with_rows("COPY", columns, batches)
-            case _:
-                raise AssertionError("COPY FROM STDIN has no place in a SQL test")
+
+async def _outcome(response: Response, session: SqlSession) -> Outcome:
+    zone = zone_of(session.settings.manner)
+    match response:
+        case Done(tag):
+            return Outcome(tag)
+        case EmptyQuery():
+            return Outcome()
+        case Rows(columns, batches, tag):
+            return await _with_rows(tag, columns, batches, zone)
+        case CopyOut(columns, _, batches):
+            return await _with_rows("COPY", columns, batches, zone)
+        case _:
+            raise AssertionError("COPY FROM STDIN has no place in a SQL test")
 
 
-async def _with_rows(tag: str, columns: tuple[ColumnDescription, ...], batches: Batches) -> Outcome:
-    rows = [row async for batch in batches for row in text_rows(batch, columns)]
+async def _with_rows(
+    tag: str, columns: tuple[ColumnDescription, ...], batches: Batches, zone: Zone
+) -> Outcome:
+    rows = [row async for batch in batches for row in text_rows(batch, columns, zone)]
     return Outcome(
         tag,
         tuple(column.name for column in columns),
@@ -86,9 +91,8 @@ def kind_of(declared: PgType) -> str:
 
 
 def text_rows(
-    batch: pa.RecordBatch, columns: tuple[ColumnDescription, ...]
+    batch: pa.RecordBatch, columns: tuple[ColumnDescription, ...], zone: Zone
 ) -> list[tuple[str | None, ...]]:
-    zone = zone_named("UTC")
     texts = [
         encode_text(column, described.type, zone).to_pylist()
         for column, described in zip(batch.columns, columns, strict=True)

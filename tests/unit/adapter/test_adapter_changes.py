@@ -59,6 +59,7 @@ async def test_each_column_that_is_named_gets_a_value(world: AdapterWorld) -> No
         "INSERT INTO t (a) VALUES (1, 2)",
         "INSERT INTO t VALUES (1, 'x', 3)",
         "INSERT INTO t (a) SELECT a, b FROM t",
+        "INSERT INTO t (a, b) SELECT a FROM t",
     ):
         assert (await client.fails(text)).sqlstate == "42601", text
     assert await client.tag("INSERT INTO t VALUES (1)") == "INSERT 0 1"
@@ -71,6 +72,17 @@ async def test_a_missing_value_is_told_with_its_row(world: AdapterWorld) -> None
     assert isinstance(fault, ConstraintViolated)
     assert (fault.sqlstate, fault.column) == ("23502", "a")
     assert fault.detail == "Failing row contains (null, bad)."
+
+
+@in_world
+async def test_a_row_in_an_error_is_shown_as_postgres_shows_it(world: AdapterWorld) -> None:
+    client = await made(world)
+    await client.tag("CREATE TABLE kinds (a int NOT NULL, b bool, i interval, y bytea, t text)")
+    insert = f"INSERT INTO kinds VALUES (NULL, true, '1 day 2:00', '\\x00ff', '{'é' * 40}')"
+    shown = "Failing row contains (null, t, {}, \\x00ff, " + "é" * 32 + "...)."
+    assert (await client.fails(insert)).detail == shown.format("1 day 02:00:00")
+    await client.tag("SET intervalstyle = iso_8601")
+    assert (await client.fails(insert)).detail == shown.format("P1DT2H")
 
 
 @pytest.mark.semantics(97, 98, 100, 101)

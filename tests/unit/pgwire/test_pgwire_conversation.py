@@ -296,6 +296,28 @@ def test_a_broken_invariant_is_told_and_logged(caplog: pytest.LogCaptureFixture)
     assert "impossible" in caplog.text
 
 
+@pytest.mark.parametrize("said", [b"", query("sleep")])
+def test_a_session_can_be_hung_up_from_another_thread(said: bytes) -> None:
+    async def main() -> None:
+        front = FakeFront()
+        server = PgServer(front, FakeAuthenticator())
+        client = Client(server)
+        await client.start()
+        await client.say(said)
+        (session,) = front.sessions
+        hang_up = session.startup.hang_up
+        assert hang_up is not None
+        before = len(client.transport.written)
+        await asyncio.to_thread(hang_up)
+        await client.say(b"")
+        fields = fields_of(bytes(client.transport.written[before:]))
+        assert (fields["S"], fields["C"]) == ("FATAL", "57P01")
+        assert client.transport.closed
+        await server.close()
+
+    asyncio.run(main())
+
+
 def test_reading_pauses_while_frames_lie_unread() -> None:
     async def play(client: Client) -> None:
         await client.say(query("sleep"))
@@ -363,7 +385,7 @@ def test_any_sequence_is_answered_or_ends_cleanly(pieces: list[bytes], cuts: lis
     """No input makes the server fail: each Sync is answered, or the connection is closed."""
 
     async def main() -> None:
-        server = new_server()
+        server = new_server(Limits(frame_bytes=300))
         client = Client(server)
         heard = await client.start()
         stream = b"".join(pieces)
@@ -373,7 +395,8 @@ def test_any_sequence_is_answered_or_ends_cleanly(pieces: list[bytes], cuts: lis
         assert b"internal error" not in heard
         kinds(heard)
         if not client.transport.closed:
-            # A frame or a COPY may be open: end both, then ask for a sign of life.
+            # A frame or a COPY may be open: end both, then ask for a sign of life. No frame may be
+            # larger than that.
             heard = await client.say(b"\0" * 300)
             heard += await client.say(message("c") + SYNC + SYNC)
             assert client.transport.closed or heard.endswith(

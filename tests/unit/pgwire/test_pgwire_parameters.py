@@ -9,11 +9,13 @@ import pytest
 
 from waterclock.adapter.api import Format
 from waterclock.errors import WaterclockError
-from waterclock.model.pg_types import PgType, type_named
+from waterclock.model.pg_types import RECORD, PgType, type_named
 from waterclock.pgwire.messages import Bind
 from waterclock.pgwire.parameters import decode_parameters
 from waterclock.pgwire.values.binary_in import decode_binary
+from waterclock.pgwire.values.binary_out import encode_binary
 from waterclock.pgwire.values.text_in import decode_text
+from waterclock.pgwire.values.text_out import encode_text
 from waterclock.pgwire.values.zones import zone_named
 
 UTC = zone_named("UTC")
@@ -69,3 +71,15 @@ def test_a_length_that_is_declared_is_kept_to() -> None:
     declared = PgType(type_named("varchar").oid, 4 + 3)
     expected = decode_text(pa.array(["abc"]), declared, UTC)[0]
     assert read(b"abc", declared, Format.TEXT) == expected
+
+
+@pytest.mark.parametrize("form", [Format.TEXT, Format.BINARY])
+def test_rows_are_not_read_and_only_written_as_text(form: Format) -> None:
+    with pytest.raises(WaterclockError) as caught:
+        read(b"(1,2)", RECORD, form)
+    assert caught.value.sqlstate == "0A000"
+    column = pa.array(["(1,2)", None])
+    assert encode_text(column, RECORD, UTC).to_pylist() == ["(1,2)", None]
+    with pytest.raises(WaterclockError) as caught:
+        encode_binary(column, RECORD)
+    assert caught.value.sqlstate == "0A000"

@@ -207,7 +207,12 @@ def test_refresh(parse: Parse) -> None:
     ("text", "what"),
     [
         ("CREATE TABLE t (LIKE u)", "LIKE in CREATE TABLE"),
-        ("CREATE TABLE t (a int GENERATED ALWAYS AS IDENTITY)", "GENERATED of a column"),
+        (
+            "CREATE TABLE t (a int GENERATED ALWAYS AS IDENTITY)",
+            "GENERATED ALWAYS AS IDENTITY of a column",
+        ),
+        ("CREATE TABLE t (a int, b int GENERATED ALWAYS AS (a) STORED)", "GENERATED of a column"),
+        ("CREATE TABLE t (a bigserial)", "BIGSERIAL of a column"),
         ('CREATE TABLE t (a text COLLATE "C")', "COLLATE of a column"),
         ("CREATE TABLE t (a int) INHERITS (u)", "INHERITS in CREATE TABLE"),
         ("CREATE TABLE t (EXCLUDE USING gist (a WITH =))", "EXCLUDE"),

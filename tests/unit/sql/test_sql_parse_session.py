@@ -71,6 +71,9 @@ QUERY = Query(QueryText("SELECT 1"))
         ("SET x TO DEFAULT", SetSetting("x", None)),
         ("SET TIME ZONE 'UTC'", SetSetting("timezone", ("UTC",))),
         ("SET TIME ZONE -5", SetSetting("timezone", ("-5",))),
+        ("SET TIME ZONE INTERVAL '+00:00' HOUR TO MINUTE", SetSetting("timezone", ("0",))),
+        ("SET TIME ZONE INTERVAL '-05:00' HOUR TO MINUTE", SetSetting("timezone", ("-5",))),
+        ("SET TIME ZONE INTERVAL '02:00'", SetSetting("timezone", ("2",))),
         ("SET LOCAL TIME ZONE LOCAL", SetSetting("timezone", None, SettingScope.LOCAL)),
         ("SET NAMES 'UTF8'", SetSetting("client_encoding", ("UTF8",))),
         ("SET SCHEMA 'a'", SetSetting("search_path", ("a",))),
@@ -96,6 +99,7 @@ QUERY = Query(QueryText("SELECT 1"))
         ),
         ("SET CONSTRAINTS ALL DEFERRED", Unsupported("SET CONSTRAINTS")),
         ("SET TIME ZONE INTERVAL '1' HOUR TO MINUTE", Unsupported("SET TIME ZONE INTERVAL")),
+        ("SET TIME ZONE INTERVAL '+05:30' HOUR TO MINUTE", Unsupported("SET TIME ZONE INTERVAL")),
     ],
 )
 def test_settings(parse: Parse, text: str, expected: Statement) -> None:

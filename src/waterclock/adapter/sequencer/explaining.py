@@ -72,7 +72,8 @@ async def explain(session: SqlSession, statement: ast.Explain, parameters: Param
         found = await _explained(session, statement.target, parameters)
         lines, tree = found.lines(), found.tree()
     shown = [json.dumps(tree, indent=2)] if form == "json" else lines
-    return Rows(_columns(statement), in_batches(pa.table({"c0": pa.array(shown, pa.string())})))
+    rows = in_batches(pa.table({"c0": pa.array(shown, pa.string())}))
+    return Rows(_columns(statement), rows, "EXPLAIN", counted=False)
 
 
 async def describe_explain(
@@ -150,7 +151,8 @@ def _plan_of(
             return _plan_of_object(session, target, name)
         case _:
             raise Unsupported(f"EXPLAIN {type(target).__name__.upper()} is not supported")
-    return planned(session, query, parameters=parameters or None, maintained=True)
+    for_all = isinstance(target, ast.CreateView | ast.CreateMaterializedView)
+    return planned(session, query, parameters=parameters or None, maintained=True, for_all=for_all)
 
 
 async def _maintained(

@@ -275,12 +275,15 @@ def _plain(value: OptionValue | None, secrets: Mapping[tuple[str, ...], GlobalId
 async def refresh(
     session: SqlSession, statement: ast.RefreshMaterializedView, _: Parameters
 ) -> Response:
+    """Nothing is to do: whoever reads the view sees all that was committed before."""
     name = name_of(statement.name.parts)
     session.front.core.current.named(MaterializedView, name, session.scope)
-    raise Unsupported(
-        "REFRESH MATERIALIZED VIEW is not supported",
-        hint="A materialized view is always up to date.",
-    )
+    if not statement.with_data:
+        raise Unsupported(
+            "REFRESH MATERIALIZED VIEW ... WITH NO DATA is not supported",
+            hint="A materialized view is always up to date.",
+        )
+    return Done("REFRESH MATERIALIZED VIEW")
 
 
 # Shared

@@ -64,7 +64,7 @@ async def insert(session: SqlSession, statement: ast.Insert, parameters: Paramet
         query = insert_query(statement, source)
 
         async def changed() -> pa.Table:
-            return await _queried(session, table, places, query, parameters)
+            return await _queried(session, table, places, query, parameters, statement.columns)
 
         rows = await read_then_write(session, table, changed, 1, "INSERT")
     else:
@@ -138,7 +138,13 @@ async def _valued(
     if found is None:
         query = _values_query(rows, ctes)
         with query.tracing():
-            plan = planned(session, query.query, parameters=parameters, target_types=types)
+            plan = planned(
+                session,
+                query.query,
+                parameters=parameters,
+                target_types=types,
+                target_names=names,
+            )
         found = await evaluated(session, plan)
     made = in_table(table, found.columns)
     check_nulls(session, table, made)
@@ -195,10 +201,13 @@ def _require_values(
     columns: Sequence[Identifier], rows: Sequence[Sequence[ExpressionText | DefaultValue]]
 ) -> None:
     """Raise unless each column that is named gets a value."""
-    least = min(map(len, rows), default=len(columns))
-    if least < len(columns):
+    _require_all(columns, min(map(len, rows), default=len(columns)))
+
+
+def _require_all(columns: Sequence[Identifier], count: int) -> None:
+    if count < len(columns):
         error = TooManyValues("INSERT has more target columns than expressions")
-        raise located(error, columns[least].position)
+        raise located(error, columns[count].position)
 
 
 # Queries
@@ -229,6 +238,7 @@ async def _queried(
     places: Sequence[int],
     query: Composed,
     parameters: Parameters,
+    columns_named: Sequence[Identifier] | None,
 ) -> pa.Table:
     targets = [table.columns[place] for place in places]
     with query.tracing():
@@ -239,9 +249,10 @@ async def _queried(
             target_types=[column.type for column in targets],
             target_names=[column.name for column in targets],
         )
+    if columns_named is not None:
+        _require_all(columns_named, len(plan.bound.columns))
     found = await evaluated(session, plan)
-    if found.num_columns > len(places):
-        raise TooManyValues("INSERT has more expressions than target columns")
+    assert found.num_columns <= len(places), "the binder refuses more"
     given = dict(zip(places, found.columns, strict=False))
     columns: list[Any] = []
     missing = [c for place, c in enumerate(table.columns) if place not in given]

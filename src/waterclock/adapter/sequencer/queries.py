@@ -13,10 +13,13 @@ from __future__ import annotations
 import asyncio
 import datetime
 import decimal
+import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -33,10 +36,14 @@ from waterclock.adapter.planning import Plan, plan_query
 from waterclock.adapter.reading import Moment, indexes_on
 from waterclock.adapter.results import in_batches, shaped
 from waterclock.adapter.timelines import common_timeline, require_of_tables
+from waterclock.adapter.transaction import ReadOnly
 from waterclock.catalog import privileges
+from waterclock.catalog.errors import WrongKind
+from waterclock.catalog.objects import MaterializedView, Privilege
 from waterclock.catalog.system.answerer import CatalogResult
 from waterclock.catalog.system.routing import Route
 from waterclock.catalog.system.session import Cancellation as CatalogCancellation
+from waterclock.compute.faults import OVERFLOW, EngineFault, out_of_range
 from waterclock.errors import WaterclockError
 from waterclock.model.pg_types import TEXT, PgType
 from waterclock.oracle.selection import AsOf, Isolation
@@ -45,13 +52,23 @@ from waterclock.sql import ast
 from waterclock.sql.ast.common import ExpressionText, QueryText
 from waterclock.sql.binding import bind_values, filled
 from waterclock.sql.binding.errors import UndefinedOperator
+from waterclock.sql.errors import UnsupportedType
 
 if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
 
+T = TypeVar("T")
 Parameters = Sequence[pa.Scalar]
+_SLEEP = "pg_sleep"
 _UNKNOWN = ("42883", "42704")
 """The SQLSTATEs of a function, and of a type, that does not exist."""
+_OBJECTS = re.compile(
+    r"\b(to_)?reg(class|type|role|namespace|proc(edure)?|oper(ator)?)\b", re.IGNORECASE
+)
+"""The types whose values are objects of the catalog."""
+_OF_OBJECTS = (Unsupported.sqlstate, "42P01", "42809")
+"""What is said of such a value by whoever knows only relations of users."""
+_CHANGES_BY_ITSELF = "Only tables stay as they are while a transaction lasts; read it without."
 _NOT_UNDERSTOOD = ("42883", "42601", Unsupported.sqlstate)
 """Those of what the catalog's own engine can not tell about either."""
 
@@ -107,19 +124,24 @@ def planned(
     types: Sequence[PgType | None] = (),
     parameters: Parameters | None = None,
     maintained: bool = False,
+    for_all: bool = False,
     target_types: Sequence[PgType | None] = (),
     target_names: Sequence[str] = (),
     assigned: Sequence[int] | None = None,
 ) -> Plan:
-    """The query's plan, if the session's role may read what it reads."""
+    """The query's plan, if the session's role may read what it reads.
+
+    What is planned `for_all` is a view, whose texts do not follow the session's settings.
+    """
     catalog = session.front.core.current
     written = frozenset() if maintained else session.transaction.written
 
     def make(time: int | None = None) -> Plan:
+        facts = session.facts().of_views() if for_all else session.facts()
         plan = plan_query(
             catalog,
             session.scope,
-            replace(session.facts(), mz_now=time),
+            replace(facts, mz_now=time),
             query.text,
             query.position,
             parameter_types=types,
@@ -135,7 +157,7 @@ def planned(
 
     values = None if parameters is None else tuple(parameters)
     places = None if assigned is None else tuple(assigned)
-    goal = (maintained, tuple(target_types), tuple(target_names), places)
+    goal = (maintained, for_all, tuple(target_types), tuple(target_names), places)
     what = (query, tuple(types), values, goal, written)
     return session.front.plans.plan((catalog.version, session.meaning(), what), make)
 
@@ -149,6 +171,23 @@ def described(plan: Plan) -> tuple[ColumnDescription, ...]:
 
 async def evaluated(session: SqlSession, plan: Plan, as_of: AsOf | None = None) -> pa.Table:
     """The rows of a plan at the time of the session's transaction, in the declared types."""
+    with _naming_overflow(plan):
+        return await _evaluated(session, plan, as_of)
+
+
+@contextmanager
+def _naming_overflow(plan: Plan) -> Iterator[None]:
+    """Say which type was too small: the engine does not, but often there is only one."""
+    try:
+        yield
+    except EngineFault as fault:
+        types = plan.bound.whole_results
+        if str(fault) != OVERFLOW.message or len(types) != 1:
+            raise
+        raise EngineFault.of(out_of_range(types[0])) from None
+
+
+async def _evaluated(session: SqlSession, plan: Plan, as_of: AsOf | None) -> pa.Table:
     if as_of is None and not plan.inputs and not plan.bound.uses_mz_now:
         return await _timeless(session, plan)
     moment = chosen(session, plan, as_of)
@@ -183,6 +222,8 @@ def chosen(session: SqlSession, plan: Plan, as_of: AsOf | None) -> Moment:
     transaction = session.transaction
     reading = session.front.reading
     isolation = Isolation(session.settings.get("transaction_isolation"))
+    if plan.bound.locks:
+        _lock(session, plan, as_of)
     if not plan.inputs:  # constants are the same at any moment
         return reading.choose((), isolation, as_of)
     if as_of is not None or not transaction.in_block:
@@ -211,6 +252,20 @@ def chosen(session: SqlSession, plan: Plan, as_of: AsOf | None) -> Moment:
         )
     transaction.read(plan.tables)
     return transaction.moment
+
+
+def _lock(session: SqlSession, plan: Plan, as_of: AsOf | None) -> None:
+    """Let a block end well only if what it reads stays as it is; outside of one that is so."""
+    if session.transaction.read_only:
+        raise ReadOnly("cannot execute SELECT FOR UPDATE in a read-only transaction")
+    if as_of is not None or plan.has_sources:
+        what = "AS OF" if as_of is not None else "what is read from sources"
+        raise Unsupported(f"FOR UPDATE of {what} is not supported", hint=_CHANGES_BY_ITSELF)
+    for relation in plan.named:
+        if isinstance(relation, MaterializedView):
+            raise WrongKind(f'cannot lock rows in materialized view "{relation.name}"')
+        privileges.check(session.front.core.current, session.role.oid, relation, Privilege.UPDATE)
+    session.transaction.has_locked |= session.transaction.in_block and bool(plan.tables)
 
 
 async def _rows(session: SqlSession, plan: Plan, moment: Moment) -> pa.Table:
@@ -262,7 +317,7 @@ def _asked_of_catalog(
             try:
                 planned(session, query, types=types, parameters=parameters)
             except WaterclockError as fault:
-                if fault.sqlstate in _UNKNOWN and not isinstance(fault, UndefinedOperator):
+                if _asks_the_system(fault, query):
                     return _Asked(fault)
                 raise
             return None
@@ -273,13 +328,23 @@ def _asked_of_catalog(
             )
 
 
+def _asks_the_system(fault: WaterclockError, query: QueryText) -> bool:
+    """Whether what is wrong with a query may be that only the system knows what it names."""
+    if isinstance(fault, UnsupportedType):
+        return True
+    if fault.sqlstate in _OF_OBJECTS:
+        return _OBJECTS.search(query.text) is not None
+    return fault.sqlstate in _UNKNOWN and not isinstance(fault, UndefinedOperator)
+
+
 @contextmanager
 def _preferring(first: WaterclockError | None) -> Iterator[None]:
     """Say what was said first of something that the system does not know either."""
     try:
         yield
     except WaterclockError as second:
-        if first is None or second.sqlstate not in (*_NOT_UNDERSTOOD, first.sqlstate):
+        same = ("42704",) if isinstance(first, UnsupportedType) else ()
+        if first is None or second.sqlstate not in (*_NOT_UNDERSTOOD, *same, first.sqlstate):
             raise
         raise first from None
 
@@ -303,11 +368,23 @@ async def answered(session: SqlSession, text: str, parameters: Parameters = ()) 
         return known
     cancellation = CatalogCancellation()
     values = [python_value(each) for each in parameters]
+    work = partial(answerer.execute, text, values, facts, (), cancellation)
     try:
-        return await asyncio.to_thread(answerer.execute, text, values, facts, (), cancellation)
+        if _SLEEP in text.lower():
+            return await _in_thread_of_its_own(work)
+        return await asyncio.to_thread(work)
     except asyncio.CancelledError:
         cancellation.cancel()
         raise
+
+
+async def _in_thread_of_its_own(work: Callable[[], T]) -> T:
+    """Do what may take any time, so that the threads that all share stay free for others."""
+    executor = ThreadPoolExecutor(1, "waterclock-sleep")
+    try:
+        return await asyncio.get_running_loop().run_in_executor(executor, work)
+    finally:
+        executor.shutdown(wait=False)
 
 
 async def constants(

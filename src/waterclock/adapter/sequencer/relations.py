@@ -38,6 +38,7 @@ from waterclock.compute.api import ERROR_ROWS, FRONTIERS_ONLY, Result
 from waterclock.compute.api import View as Maintained
 from waterclock.model.errors import UnknownColumn
 from waterclock.model.ids import GlobalId
+from waterclock.model.pg_types import RECORD
 from waterclock.model.schema import Schema
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.sql import ast
@@ -121,7 +122,7 @@ async def create_view(session: SqlSession, statement: ast.CreateView, _: Paramet
     catalog = session.front.core.current
     if statement.if_not_exists and _is_taken(session, statement.name):
         return _exists(session, "relation", statement.name.parts[-1], "CREATE VIEW")
-    plan = planned(session, statement.query, maintained=True)
+    plan = planned(session, statement.query, maintained=True, for_all=True)
     common_timeline(session.front.core, plan.inputs)
     columns = _named(plan, statement.columns)
     async with session.front.changing() as draft:
@@ -149,7 +150,7 @@ async def create_materialized_view(
     if statement.if_not_exists and _is_taken(session, statement.name):
         what = "CREATE MATERIALIZED VIEW"
         return _exists(session, "relation", statement.name.parts[-1], what)
-    plan = planned(session, statement.query, maintained=True)
+    plan = planned(session, statement.query, maintained=True, for_all=True)
     columns = _named(plan, statement.columns)
     async with session.front.changing() as draft:
         site = _site(session, draft, statement.name)
@@ -319,6 +320,12 @@ def _named(plan: Plan, names: Sequence[Identifier] | None) -> list[Column]:
         raise SyntaxFault("there are more column names than columns")
     shown = [c.name for c in plan.bound.columns]
     shown[: len(given)] = given
+    for name, column in zip(shown, plan.bound.columns, strict=True):
+        if column.type == RECORD:
+            raise Unsupported(
+                f'a row as the column "{name}" of a relation is not supported',
+                hint="Name its columns, or cast it to text, or make it JSON with to_jsonb().",
+            )
     return [
         Column(name, column.type, column.nullable)
         for name, column in zip(shown, plan.bound.columns, strict=True)

@@ -48,6 +48,8 @@ Parameters = Sequence[pa.Scalar]
 Change = ast.Insert | ast.Update | ast.Delete
 TRIES = 10
 _SELECT = "SELECT "
+_SHOWN_BYTES = 64
+"""How much of each value an error shows."""
 
 
 class NotNullViolated(ConstraintViolated):
@@ -118,16 +120,30 @@ def check_nulls(session: SqlSession, table: Relation, rows: pa.Table) -> None:
                 schema=catalog.get(table.namespace, Namespace).name,
                 table=table.name,
                 column=column.name,
-                detail=_failing_row(rows, column.name),
+                detail=_failing_row(session, table, rows, column.name),
             )
 
 
-def _failing_row(rows: pa.Table, column: str) -> str:
+def _failing_row(session: SqlSession, table: Relation, rows: pa.Table, missing: str) -> str | None:
     """The first row without a value in the column, as an error shows it."""
-    place = pc.index(pc.is_null(rows[column]), True).as_py()
-    values = [each[place] for each in rows.columns]
-    shown = ["null" if not each.is_valid else str(each) for each in values]
+    write = session.front.write_text
+    if write is None:
+        return None
+    place = pc.index(pc.is_null(rows[missing]), True).as_py()
+    shown = []
+    for column in table.columns:
+        value = rows[column.name].slice(place, 1).combine_chunks()
+        (text,) = write(value, column.type, session.settings.manner).to_pylist()
+        shown.append("null" if text is None else _clipped(text))
     return f"Failing row contains ({', '.join(shown)})."
+
+
+def _clipped(text: str) -> str:
+    """The text with as much of it as an error shows."""
+    data = text.encode()
+    if len(data) <= _SHOWN_BYTES:
+        return text
+    return data[:_SHOWN_BYTES].decode(errors="ignore") + "..."
 
 
 # Writing

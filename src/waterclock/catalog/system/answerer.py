@@ -23,9 +23,9 @@ import duckdb
 import pyarrow as pa
 
 from waterclock.catalog.system.binding.functions import Functions
+from waterclock.catalog.system.binding.live import HERE
 from waterclock.catalog.system.binding.parsing import parse
 from waterclock.catalog.system.binding.queries import BoundStatement, bind_statement
-from waterclock.catalog.system.binding.sources import HERE
 from waterclock.catalog.system.calls import Calls, Context, SettingChange
 from waterclock.catalog.system.errors import (
     CatalogQueryError,
@@ -328,12 +328,17 @@ def _session_value(name: str, context: Context) -> Any:
             return session.session_user
         case "pid":
             return session.backend_pid
+        case "client_address":
+            return session.client_address
         case "schema":
             return _current_schema(context.snapshot, session)
         case "now" | "started":
             moment = session.now if name == "now" else session.started
             moment = moment or datetime.datetime.now(datetime.UTC)
             return moment.astimezone(datetime.UTC).replace(tzinfo=None)
+        case "zone":
+            _zone(session)
+            return session.settings.get("timezone", "UTC")
         case "local_now":
             moment = session.now or datetime.datetime.now(datetime.UTC)
             return moment.astimezone(_zone(session)).replace(tzinfo=None)

@@ -20,8 +20,9 @@ import duckdb
 from duckdb import sqltypes as d
 from duckdb.func import FunctionNullHandling
 
-from waterclock.catalog.system import text_calls
+from waterclock.catalog.system import client_calls, text_calls
 from waterclock.catalog.system import types as t
+from waterclock.catalog.system.activity import TEXTS, TIMES, activity_rows, require_may_stop
 from waterclock.catalog.system.directory import Directory
 from waterclock.catalog.system.errors import (
     InvalidValue,
@@ -40,6 +41,7 @@ from waterclock.errors import WaterclockError
 _WRITING = "INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER"
 _SEEING = {"any": f"SELECT, {_WRITING}", "write": _WRITING}
 _ENCODINGS = {0: "SQL_ASCII", 6: "UTF8"}
+_WITH_EFFECTS = ("set_config", "sleep", "stop")
 _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -112,6 +114,8 @@ class Calls:
         statements = connection.list_type(connection.struct_type({**named, **kinds}))
         flags = {"is_holdable": boolean, "is_binary": boolean, "is_scrollable": boolean}
         cursors = connection.list_type(connection.struct_type({**named, **flags}))
+        told = {**dict.fromkeys(TEXTS, text), **dict.fromkeys(TIMES, d.TIMESTAMP)}
+        sessions = connection.list_type(connection.struct_type({"pid": number, **told}))
         signatures: list[tuple[Callable[..., Any], list[Any] | None, Any]] = [
             (self.format_type, [oid, number], text),
             (self.role_name, [oid], text),
@@ -120,7 +124,7 @@ class Calls:
             (self.index, [oid, number, boolean], text),
             (self.nothing, [oid], text),
             (self.empty, [oid], text),
-            (self.zero, [d.BIGINT], d.BIGINT),
+            (self.unknown, [d.BIGINT], d.BIGINT),
             (self.arguments, [oid], text),
             (self.result, [oid], text),
             (self.comment, [oid, text, number], text),
@@ -145,6 +149,8 @@ class Calls:
             (self.aclexplode, [texts], acl),
             (self.session_statements, [number], statements),
             (self.session_cursors, [number], cursors),
+            (self.sessions, [number], sessions),
+            (self.stop, [number, boolean], boolean),
             (text_calls.divisor, [d.BIGINT], d.BIGINT),
             (text_calls.shifted, [d.BIGINT, text, d.BIGINT, number], d.BIGINT),
             (text_calls.integer_in, [text], d.BIGINT),
@@ -167,7 +173,12 @@ class Calls:
             (text_calls.initcap, [text], text),
             (self.quote_ident, [text], text),
             (text_calls.quote_literal, [text], text),
-            (text_calls.parse_ident, [text], texts),
+            (text_calls.parse_ident, [text, boolean], texts),
+            (client_calls.power, [d.DOUBLE, d.DOUBLE], d.DOUBLE),
+            (client_calls.jsonb, [text], text),
+            (client_calls.encoded, [d.BLOB, text], text),
+            (client_calls.moment_text, [d.TIMESTAMP, text, text], text),
+            (self.type_names, [connection.list_type(oid)], text),
             (self.format, None, text),
         ]
         for function, arguments, result in signatures:
@@ -177,7 +188,7 @@ class Calls:
                 arguments,
                 result,
                 null_handling=FunctionNullHandling.SPECIAL,
-                side_effects=function.__name__ in ("set_config", "sleep"),
+                side_effects=function.__name__ in _WITH_EFFECTS,
             )
 
     def _guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -197,6 +208,9 @@ class Calls:
         return call if tolerant and function.__name__ == "format" else wraps(function)(call)
 
     # --- objects --------------------------------------------------------------------------------
+
+    def type_names(self, oids: Sequence[int]) -> str:
+        return ", ".join(self.format_type(oid, None) or "" for oid in oids)
 
     def format_type(self, oid: int | None, modifier: int | None) -> str | None:
         if oid is None:
@@ -266,8 +280,8 @@ class Calls:
     def empty(self, _oid: int) -> str:
         return ""
 
-    def zero(self, _value: int) -> int:
-        return 0
+    def unknown(self, _value: int) -> None:
+        return None
 
     def arguments(self, oid: int) -> str | None:
         row = self._functions.get(oid)
@@ -378,6 +392,18 @@ class Calls:
             }
             for each in self._context.session.cursors
         ]
+
+    def sessions(self, _: int) -> list[dict[str, Any]]:
+        return activity_rows(self._context.session.sessions(), self.acts_as)
+
+    def stop(self, pid: int, ends: bool) -> bool:
+        """Cancel what a session runs, or end it."""
+        context = self._context
+        for other in context.session.sessions():
+            if other.pid == pid:
+                roles, current = context.snapshot.picture.image.roles, context.session.current_user
+                require_may_stop(other.user, current, roles, self.acts_as, ends=ends)
+        return context.session.stop(pid, ends)
 
     def setting_source(self, name: str, default: str | None) -> str | None:
         return "session" if name.lower() in self._context.session.settings else default

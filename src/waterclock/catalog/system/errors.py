@@ -122,6 +122,10 @@ class NumberOutOfRange(CatalogQueryError):
     sqlstate: ClassVar[str] = "22003"
 
 
+class InvalidPower(CatalogQueryError):
+    sqlstate: ClassVar[str] = "2201F"
+
+
 class DivisionByZero(CatalogQueryError):
     sqlstate: ClassVar[str] = "22012"
 

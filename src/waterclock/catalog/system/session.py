@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -32,6 +32,23 @@ class SessionCursor:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionActivity:
+    """What a session of the server is doing."""
+
+    pid: int
+    database: str
+    user: str
+    application_name: str
+    client_address: str | None
+    backend_start: datetime.datetime
+    xact_start: datetime.datetime | None
+    query_start: datetime.datetime | None
+    state_change: datetime.datetime | None
+    state: str
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
 class SessionFacts:
     """`search_path` as it was set, without the system's schemas; `settings` those that the session
     changed, by their lower-case names. `now` is the time of the transaction's start, with zone."""
@@ -41,6 +58,7 @@ class SessionFacts:
     database: str
     search_path: tuple[str, ...] = ("public",)
     backend_pid: int = 0
+    client_address: str | None = None
     application_name: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     now: datetime.datetime | None = None
@@ -48,6 +66,10 @@ class SessionFacts:
     """When the server started."""
     statements: tuple[SessionStatement, ...] = ()
     cursors: tuple[SessionCursor, ...] = ()
+    sessions: Callable[[], Sequence[SessionActivity]] = tuple
+    """All sessions of the server, as they are now."""
+    stop: Callable[[int, bool], bool] = lambda _pid, _ends: False
+    """Cancels what a session runs, or ends it; tells whether there is one."""
 
 
 class Cancellation:

@@ -10,9 +10,7 @@ import re
 from collections.abc import Callable
 
 from waterclock.catalog.system.arrays import array_elements, array_text
-from waterclock.catalog.system.directory import name_parts
 from waterclock.catalog.system.errors import (
-    CatalogQueryError,
     DivisionByZero,
     FeatureNotSupported,
     InvalidRegularExpression,
@@ -199,23 +197,50 @@ def quote_literal(text: str) -> str:
     return f"E'{escaped}'".replace("\\", "\\\\") if "\\" in text else f"'{escaped}'"
 
 
-def parse_ident(text: str) -> list[str]:
+def parse_ident(text: str, is_strict: bool) -> list[str]:
+    """The names of a qualified one; what stands behind it is left out unless `is_strict`."""
     if not text.isascii():
         raise FeatureNotSupported("parse_ident() of other characters than ASCII is not supported")
-    try:
-        parts = name_parts(text)
-    except CatalogQueryError:
-        raise _no_identifier(text) from None
-    if '"' not in text and not all(_IDENTIFIER.fullmatch(part) for part in parts):
+    parts: list[str] = []
+    at = _behind_blanks(text, 0)
+    while True:
+        found = _IDENTIFIER.match(text, at)
+        if found is None:
+            raise _no_identifier(text, _why_none(text, at, is_first=not parts))
+        quoted, plain = found.groups()
+        if quoted == "":
+            raise _no_identifier(text, "Quoted identifier must not be empty.")
+        parts.append(lower_case(plain) if quoted is None else quoted.replace('""', '"'))
+        at = _behind_blanks(text, found.end())
+        if text[at : at + 1] != ".":
+            break
+        at = _behind_blanks(text, at + 1)
+    if is_strict and at < len(text):
         raise _no_identifier(text)
     return parts
 
 
-_IDENTIFIER = re.compile(r"[^\W\d][\w$]*")
+_IDENTIFIER = re.compile(r'"((?:[^"]|"")*)"(?!")|([A-Za-z_][A-Za-z0-9_$]*)')
+_BLANKS = re.compile(r"[ \t\n\r\f]*")
 
 
-def _no_identifier(text: str) -> InvalidValue:
-    return InvalidValue(f'string is not a valid identifier: "{text}"')
+def _behind_blanks(text: str, at: int) -> int:
+    found = _BLANKS.match(text, at)
+    assert found is not None, "there may be none"
+    return found.end()
+
+
+def _why_none(text: str, at: int, *, is_first: bool) -> str | None:
+    match text[at : at + 1]:
+        case '"':
+            return "String has unclosed double quotes."
+        case ".":
+            return 'No valid identifier before ".".'
+    return None if is_first else 'No valid identifier after ".".'
+
+
+def _no_identifier(text: str, detail: str | None = None) -> InvalidValue:
+    return InvalidValue(f'string is not a valid identifier: "{text}"', detail=detail)
 
 
 def formatted(quote: Callable[[str], str], *values: str | None) -> str | None:

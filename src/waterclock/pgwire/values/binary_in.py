@@ -36,6 +36,7 @@ from waterclock.pgwire.values.errors import (
     ShortBinary,
     UnsupportedValue,
     decode_utf8,
+    refuse_row,
 )
 from waterclock.pgwire.values.jsons import check_json, normal_json
 from waterclock.pgwire.values.scalars_in import (
@@ -106,6 +107,8 @@ def _reader(name: str, modifier: int) -> Callable[[bytes], Any]:
             return _interval
         case "jsonb":
             return _jsonb
+        case "record":
+            return refuse_row
         case "regtype":
             return lambda data: shown_type(str(_unpack(">I", data)[0]))
         case "json":

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from waterclock.model.pg_types import (
     INT2,
     OID,
+    RECORD,
     REGTYPE,
     PgType,
     element_of,
@@ -30,6 +31,7 @@ from waterclock.pgwire.values.columns import (
     valid_mask,
     with_length,
 )
+from waterclock.pgwire.values.errors import UnsupportedValue
 from waterclock.pgwire.values.numbers_out import numeric_binary
 from waterclock.pgwire.values.text_out import held
 
@@ -79,6 +81,9 @@ def encode_binary(column: pa.Array, declared: PgType) -> pa.Array:
 def _text_bytes(column: pa.Array, declared: PgType) -> pa.Array:
     if declared == REGTYPE:
         return _type_numbers(column)
+    if declared == RECORD:
+        hint = "Ask for the text format, or cast the row to text."
+        raise UnsupportedValue("a row in binary format is not supported", hint=hint)
     data = column.cast(pa.binary())
     if declared.oid == 3802:  # jsonb carries the number of its format
         return joined([pa.scalar(b"\x01"), data])

@@ -47,11 +47,11 @@ _HINT = 'Perhaps you need a different "datestyle" setting.'
 _TOKEN = re.compile(
     r"[\s,]*(?:[Tt](?=\d))?(?:"
     r"(?P<time>\d{1,2}:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?(?![\d:]))"
-    r"|(?P<iso>\d+-\d{1,2}-\d{1,2}(?!\d))"
+    r"|(?P<iso>\d+-\d{1,2}-\d{1,2}(?!\d)|\d{1,2}-\d{1,2}-\d{3,6}(?!\d))"
     r"|(?P<slash>\d{1,2}/\d{1,2}/\d+)"
     r"|(?P<named>\d+-[A-Za-z]{3,9}-\d+|[A-Za-z]{3,9}-\d+-\d+)"
     r"|(?P<julian>[Jj]\d+(?![\dA-Za-z]))"
-    r"|(?P<ordinal>\d{4}\.\d{3}(?!\d))"
+    r"|(?P<ordinal>\d{4}[.-]\d{3}(?![\d-]))"
     r"|(?P<compact>\d{8}(?![\d.]))"
     r"|(?P<digits>\d{6}(?:\.\d*)?(?!\d))"
     r"|(?P<offset>[+-]\d{1,2}(?::\d{2}(?::\d{2})?|\d{2}(?:\d{2})?)?(?!\d))"
@@ -141,8 +141,8 @@ def _days(fields: _Fields, text: str, name: str) -> int:
 def _read(text: str, name: str) -> _Fields:
     stripped = text.strip()
     fields = _Fields()
-    if stripped.lower() in ("infinity", "-infinity", "+infinity", "epoch"):
-        fields.special = stripped.lower().removeprefix("+")
+    if stripped.lower() in ("infinity", "-infinity", "epoch"):
+        fields.special = stripped.lower()
         return fields
     place, loose = 0, list[str]()
     while place < len(stripped):

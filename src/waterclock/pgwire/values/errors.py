@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 from waterclock.errors import WaterclockError
 
@@ -96,6 +96,12 @@ class InvalidParameter(BadValue):
     """Digits that are not ones."""
 
     sqlstate: ClassVar[str] = "22023"
+
+
+def refuse_row(value: object) -> NoReturn:
+    """The input function of rows, of which nobody knows the columns."""
+    del value
+    raise UnsupportedValue("input of anonymous composite types is not implemented")
 
 
 def invalid_syntax(sql_name: str, text: str) -> InvalidText:

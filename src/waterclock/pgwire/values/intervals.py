@@ -1,7 +1,10 @@
-"""Intervals: PostgreSQL's months, days and microseconds as text, and from text.
+"""Intervals from text: PostgreSQL's months, days and microseconds.
 
-Output is the `postgres` style. Input takes all that PostgreSQL does in that style, the verbose one
-(`@ 1 day ago`), ISO 8601 with designators (`P1DT2H`), and the SQL standard's `1-2 3 04:05:06`.
+Input takes all that PostgreSQL does in its own style, the verbose one (`@ 1 day ago`), ISO 8601
+with designators (`P1DT2H`) and without (`P0001-02-03T04:05`), and the SQL standard's
+`1-2 3 04:05:06`, whatever the style in which intervals are shown. Only if that is the standard's, a
+sign before the first field is that of all fields, unless another one has a sign too. Units without
+a number, which PostgreSQL reads over, are errors.
 """
 
 from __future__ import annotations
@@ -11,28 +14,32 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from waterclock.model.manner import IntervalStyle
 from waterclock.pgwire.values.calendar import (
     DAY_MICROS,
     INT32_MAX,
     INT32_MIN,
     INT64_MAX,
     INT64_MIN,
-    format_time,
 )
 from waterclock.pgwire.values.errors import DatetimeOverflow, IntervalOverflow, InvalidDatetime
 
 _SECOND, _MINUTE, _HOUR = 1_000_000, 60_000_000, 3_600_000_000
 _MONTH_DAYS = 30
 _TOKEN = re.compile(
-    r"\s*(?:(?P<clock>[+-]?\d+:\d+(?::\d+(?:\.\d*)?|\.\d*)?)"
-    r"|(?P<standard>[+-]?\d+-\d+)(?![\d.])"
-    r"|(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?![eE]\d))"
-    r"|(?P<word>[a-zA-Zµ]+|@))"
+    r"[\s,]*(?:(?P<clock>(?:[+-]\s*)?\d+:\d+(?::\d+(?:\.\d*)?|\.\d*)?)"
+    r"|(?P<standard>(?:[+-]\s*)?\d+-\d+)(?![\d.])"
+    r"|(?P<number>(?:[+-]\s*)?(?:\d+(?:\.\d*)?|\.\d+)(?![eE]\d))"
+    r"|(?P<word>[a-zA-Zµ]+(?=[\s,]|$)|@))"
 )
 _ISO_PART = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))([YMWDHS])")
 
-_ISO_ALTERNATIVE = re.compile(
-    r"P(-?\d+)-(-?\d+)(?:-(-?\d+))?(?:T(-?\d+):(-?\d+):(-?\d+(?:\.\d*)?))?"
+_ISO_ALTERNATIVES = (
+    re.compile(
+        r"P(?=.*[-:])(?:(-?\d+)-(-?\d+)(?:-(-?\d+))?)?"
+        r"(?:T(?:(-?\d+)(?::(-?\d+)(?::(-?\d+(?:\.\d*)?))?)?)?)?"
+    ),
+    re.compile(r"P(?:(\d{4})(\d\d)(\d\d))?(?:T(\d\d)(\d\d)?(\d\d)?)?"),
 )
 _ALTERNATIVE_UNITS = ("year", "month", "day", "hour", "minute", "second")
 
@@ -63,15 +70,15 @@ _ISO_TIME = {"H": "hour", "M": "minute", "S": "second"}
 class _Sum:
     """Fields added up; a fraction of a month spills into days, one of a day into microseconds."""
 
-    months: Fraction = Fraction(0)
-    days: Fraction = Fraction(0)
-    micros: Fraction = Fraction(0)
+    months: int = 0
+    days: int = 0
+    micros: int = 0
 
     def add(self, amount: Fraction, unit: tuple[str, int]) -> None:
         which, size = unit
         match which:
             case "micros":
-                self.micros += amount * size
+                self.micros += _nearest(amount * size)
             case "days":
                 self._add_days(amount * size)
             case "months" if size == 1:
@@ -85,33 +92,25 @@ class _Sum:
     def _add_days(self, amount: Fraction) -> None:
         whole = _whole(amount)
         self.days += whole
-        self.micros += (amount - whole) * DAY_MICROS
+        self.micros += _nearest((amount - whole) * DAY_MICROS)
 
     def negate(self) -> None:
         self.months, self.days, self.micros = -self.months, -self.days, -self.micros
 
 
-def format_interval(months: int, days: int, micros: int) -> str:
-    """An interval in the `postgres` style."""
-    years, rest = _toward_zero(months, 12)
-    parts: list[str] = []
-    negative = False
-    for amount, unit in ((years, "year"), (rest, "mon"), (days, "day")):
-        if amount:
-            sign = "+" if negative and amount > 0 else ""
-            parts.append(f"{sign}{amount} {unit}{'' if amount == 1 else 's'}")
-            negative = amount < 0
-    if micros or not parts:
-        sign = "-" if micros < 0 else "+" if negative else ""
-        parts.append(sign + format_time(abs(micros)))
-    return " ".join(parts)
-
-
-def parse_interval(text: str) -> tuple[int, int, int]:
+def parse_interval(
+    text: str, style: IntervalStyle = IntervalStyle.POSTGRES
+) -> tuple[int, int, int]:
     """Months, days and microseconds; `InvalidDatetime` or `IntervalOverflow`."""
     stripped = text.strip()
-    total = _iso_fields(stripped, text) if stripped[:1] in "Pp" else _fields(stripped, text)
-    months, days, micros = int(total.months), int(total.days), _round(total.micros)
+    if stripped[:1] in "Pp":
+        total = _iso_fields(stripped, text)
+    else:
+        tokens = list(_tokens(stripped, text))
+        if style is IntervalStyle.SQL_STANDARD:
+            tokens = _with_first_sign(tokens)
+        total = _fields(tokens, text)
+    months, days, micros = total.months, total.days, total.micros
     if not INT32_MIN <= months <= INT32_MAX:
         raise DatetimeOverflow("interval out of range")
     if not INT32_MIN <= days <= INT32_MAX or not INT64_MIN <= micros <= INT64_MAX:
@@ -119,11 +118,21 @@ def parse_interval(text: str) -> tuple[int, int, int]:
     return months, days, micros
 
 
-def _fields(stripped: str, text: str) -> _Sum:
+def _with_first_sign(tokens: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Every number negative, if the first is and no other has a sign."""
+    first, *others = [token for kind, token in tokens if kind != "word"] or [""]
+    if not first.startswith("-") or any(token[0] in "+-" for token in others):
+        return tokens
+    return [
+        (kind, token if kind == "word" or token == first else f"-{token}") for kind, token in tokens
+    ]
+
+
+def _fields(tokens: list[tuple[str, str]], text: str) -> _Sum:
     total, pending = _Sum(), None
     seen: set[object] = set()
     ago = False
-    for kind, token in _tokens(stripped, text):
+    for kind, token in tokens:
         if ago:
             raise _invalid(text)
         if kind == "word":
@@ -140,7 +149,7 @@ def _fields(stripped: str, text: str) -> _Sum:
         if pending is not None and kind != "clock":
             raise _invalid(text)
         if kind == "number":
-            pending = Fraction(token)
+            pending = Fraction("".join(token.split()))
             continue
         if pending is not None:
             # A number before a clock is days, as in the SQL standard.
@@ -180,21 +189,21 @@ def _tokens(stripped: str, text: str) -> Iterator[tuple[str, str]]:
         place = match.end()
 
 
-def _clock(token: str, text: str) -> Fraction:
+def _clock(token: str, text: str) -> int:
     sign = -1 if token[0] == "-" else 1
-    parts = token.lstrip("+-").split(":")
+    parts = token.lstrip("+- ").split(":")
     if len(parts) == 2 and "." in parts[1]:
         parts = ["0", *parts]  # 04:05.6 is minutes and seconds
     hours, minutes = int(parts[0]), int(parts[1])
     seconds = Fraction(parts[2]) if len(parts) > 2 else Fraction(0)
     if minutes > 59 or seconds > 60:
         raise IntervalOverflow(f'interval field value out of range: "{text}"')
-    return sign * (hours * _HOUR + minutes * _MINUTE + seconds * _SECOND)
+    return sign * (hours * _HOUR + minutes * _MINUTE + _round(seconds * _SECOND))
 
 
 def _standard_months(token: str, text: str) -> int:
     sign = -1 if token[0] == "-" else 1
-    years, months = (int(part) for part in token.lstrip("+-").split("-"))
+    years, months = (int(part) for part in token.lstrip("+- ").split("-"))
     if months > 11:
         raise IntervalOverflow(f'interval field value out of range: "{text}"')
     return sign * (years * 12 + months)
@@ -205,11 +214,12 @@ def _iso_fields(stripped: str, text: str) -> _Sum:
     if not (date or separator):
         raise _invalid(text)
     total = _Sum()
-    alternative = _ISO_ALTERNATIVE.fullmatch(stripped)
-    if alternative is not None:
-        for amount, unit in zip(alternative.groups(), _ALTERNATIVE_UNITS, strict=True):
-            total.add(Fraction(amount or 0), _UNITS[unit])
-        return total
+    for form in _ISO_ALTERNATIVES:
+        alternative = form.fullmatch(stripped)
+        if alternative is not None:
+            for amount, unit in zip(alternative.groups(), _ALTERNATIVE_UNITS, strict=True):
+                total.add(Fraction(amount or 0), _UNITS[unit])
+            return total
     for part, units in ((date, _ISO_DATE), (time, _ISO_TIME)):
         if _ISO_PART.sub("", part):
             raise _invalid(text)
@@ -232,10 +242,7 @@ def _round(amount: Fraction) -> int:
     return round(amount)  # half to even, as rint() does
 
 
-def _toward_zero(amount: int, unit: int) -> tuple[int, int]:
-    quotient = abs(amount) // unit
-    return (
-        (quotient, amount - quotient * unit)
-        if amount >= 0
-        else (-quotient, amount + quotient * unit)
-    )
+def _nearest(amount: Fraction) -> int:
+    """The nearest whole number; halves go towards zero."""
+    magnitude = -((1 - 2 * abs(amount)) // 2)
+    return magnitude if amount > 0 else -magnitude

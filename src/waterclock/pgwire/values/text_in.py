@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from waterclock.model.manner import IntervalStyle
 from waterclock.model.pg_types import NO_MODIFIER, PgType, column_type, element_of, type_info
 from waterclock.persist.numerics import MOST_SCALE, MOST_WHOLE, from_texts
 from waterclock.persist.rows import NUMERIC, arrow_type
@@ -26,7 +27,7 @@ from waterclock.pgwire.values.datetimes_in import (
     parse_timestamp,
     parse_zoned,
 )
-from waterclock.pgwire.values.errors import BadValue
+from waterclock.pgwire.values.errors import BadValue, refuse_row
 from waterclock.pgwire.values.intervals import parse_interval
 from waterclock.pgwire.values.jsons import check_json, normal_json
 from waterclock.pgwire.values.scalars_in import (
@@ -107,7 +108,7 @@ def parser(declared: PgType, zone: Zone) -> Callable[[str], Any]:
         case "timestamptz":
             return _rounded(lambda text: parse_zoned(text, zone), declared.modifier)
         case "interval":
-            return parse_interval
+            return _interval_parser(declared.modifier, zone.intervals)
         case "uuid":
             return parse_uuid
         case "bytea":
@@ -122,6 +123,8 @@ def parser(declared: PgType, zone: Zone) -> Callable[[str], Any]:
             return parse_name
         case "regtype":
             return shown_type
+        case "record":
+            return refuse_row
         case "varchar" | "bpchar" if declared.modifier != NO_MODIFIER:
             return bounded_text_parser(
                 info.sql_name, declared.modifier, padded=info.name == "bpchar"
@@ -142,6 +145,18 @@ def _rounded(parse: Callable[[str], int], digits: int) -> Callable[[str], int]:
             return micros
         whole: int = (abs(micros) + unit // 2) // unit * unit
         return -whole if micros < 0 else whole
+
+    return rounded
+
+
+def _interval_parser(modifier: int, style: IntervalStyle) -> Callable[[str], tuple[int, int, int]]:
+    """Of an interval only the clock is rounded; its digits are the lower half of the modifier."""
+    if modifier == NO_MODIFIER:
+        return lambda text: parse_interval(text, style)
+
+    def rounded(text: str) -> tuple[int, int, int]:
+        months, days, micros = parse_interval(text, style)
+        return months, days, _rounded(lambda _: micros, modifier & 0xFFFF)(text)
 
     return rounded
 

@@ -1,4 +1,4 @@
-"""Columns as PostgreSQL 15 prints their values, with DateStyle ISO and IntervalStyle postgres.
+"""Columns as PostgreSQL 15 prints their values, with DateStyle ISO.
 
 Most of it is done by Arrow a column at a time. Where its form is not PostgreSQL's (years that are
 not of four digits, floats with an exponent) the few odd values are written one by one.
@@ -6,13 +6,14 @@ not of four digits, floats with an exponent) the few odd values are written one 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from waterclock.model.manner import IntervalStyle
 from waterclock.model.pg_types import PgType, column_type, element_of, type_info
 from waterclock.persist.numerics import numeric_array
 from waterclock.persist.rows import NUMERIC, arrow_type
@@ -34,7 +35,7 @@ from waterclock.pgwire.values.columns import (
     valid_mask,
     without_nulls,
 )
-from waterclock.pgwire.values.intervals import format_interval
+from waterclock.pgwire.values.intervals_out import format_interval
 from waterclock.pgwire.values.numbers_out import float_text, numeric_text
 from waterclock.pgwire.values.zones import Zone
 
@@ -74,7 +75,7 @@ def encode_text(column: pa.Array, declared: PgType, zone: Zone) -> pa.Array:
         case "timestamptz":
             return _zoned_text(column, zone)
         case "interval":
-            return _interval_text(column)
+            return _interval_text(column, zone.intervals)
         case _:
             return column.cast(pa.string())
 
@@ -196,9 +197,10 @@ def _written(
     return pc.replace_with_mask(texts, places, mended)
 
 
-def _interval_text(column: pa.Array) -> pa.Array:
+def _interval_text(column: pa.Array, style: IntervalStyle) -> pa.Array:
     parts = (integers(part, part.type).tolist() for part in column.flatten())
-    texts = pa.array([format_interval(*row) for row in zip(*parts, strict=True)], pa.string())
+    rows: Iterator[tuple[int, int, int]] = zip(*parts, strict=True)
+    texts = pa.array([format_interval(*row, style) for row in rows], pa.string())
     valid = valid_mask(column)
     return texts if valid is None else masked(texts, valid)
 

@@ -18,6 +18,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from waterclock.model.manner import IntervalStyle, Manner
 from waterclock.pgwire.values.calendar import DAY_MICROS
 from waterclock.pgwire.values.errors import InvalidZone
 
@@ -32,10 +33,15 @@ _LOCAL_EPOCH = datetime(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """A time zone under the name by which the session knows it."""
+    """A time zone under the name by which the session knows it.
+
+    With it goes the style of the session's intervals: what is needed to write and read values of
+    all types is one thing.
+    """
 
     name: str
     rules: tzinfo
+    intervals: IntervalStyle = IntervalStyle.POSTGRES
 
     @property
     def is_utc(self) -> bool:
@@ -75,10 +81,22 @@ UTC_ZONE = Zone("UTC", UTC)
 
 
 @lru_cache(maxsize=256)
-def zone_named(name: str) -> Zone:
-    """A zone of the tz database, or a fixed one such as `<+02>-02`; `InvalidZone`."""
+def zone_named(name: str, intervals: IntervalStyle = IntervalStyle.POSTGRES) -> Zone:
+    """A zone of the tz database, or a fixed one such as `<+02>-02`; `InvalidZone`.
+
+    The same object for the same arguments, so that it can be compared quickly.
+    """
+    return Zone(name, _rules(name), intervals)
+
+
+def zone_of(manner: Manner) -> Zone:
+    """The zone and the style of a session."""
+    return zone_named(manner.zone, manner.intervals)
+
+
+def _rules(name: str) -> tzinfo:
     if name.upper() in ("UTC", "GMT", "Z", "ETC/UTC", "ZULU", "UCT"):
-        return Zone(name, UTC)
+        return UTC
     fixed = _FIXED.fullmatch(name)
     if fixed is not None:
         # POSIX counts to the west.
@@ -86,9 +104,9 @@ def zone_named(name: str) -> Zone:
             int(part or 0) * unit
             for part, unit in zip(fixed.groups()[1:], (3600, 60, 1), strict=True)
         )
-        return Zone(name, timezone(timedelta(seconds=seconds if fixed[1] == "-" else -seconds)))
+        return timezone(timedelta(seconds=seconds if fixed[1] == "-" else -seconds))
     try:
-        return Zone(name, zoneinfo.ZoneInfo(name))
+        return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         raise InvalidZone(f'invalid value for parameter "TimeZone": "{name}"') from None
 

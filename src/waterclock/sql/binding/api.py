@@ -51,6 +51,9 @@ class Resolver(Protocol):
     def relation(self, parts: tuple[str, ...], position: int) -> BoundRelation:
         """The relation of that name, whose parts are folded already; raises if there is none."""
 
+    def described(self, parts: tuple[str, ...], position: int) -> BoundRelation:
+        """The same, of which only columns and number are asked for: the query does not read it."""
+
 
 @dataclass(frozen=True, slots=True)
 class ParameterPlace:
@@ -98,7 +101,9 @@ class BoundQuery:
 
     `is_ordered` tells whether the order of the rows is part of the result. `limit` and `offset`
     are those of the outermost query, where they are constants. `row` has the values of a query
-    whose only row is made of constants, as in `SELECT 1`: such a query needs no engine.
+    whose only row is made of constants, as in `SELECT 1`: such a query needs no engine. `order` has
+    (place of the column, descending, nulls first), as far as the rows are sorted by columns shown.
+    `whole_results` are the types, as messages name them, of whole numbers that are computed.
     """
 
     sql: str
@@ -113,6 +118,10 @@ class BoundQuery:
     offset: int | None = None
     simple: SimpleQuery | None = None
     row: tuple[pa.Scalar, ...] | None = None
+    order: tuple[tuple[int, bool, bool | None], ...] = ()
+    locks: bool = False
+    """Whether it asks that nothing of what it reads is changed while its transaction lasts."""
+    whole_results: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

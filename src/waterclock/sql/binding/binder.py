@@ -22,7 +22,7 @@ from waterclock.sql.binding.blocks import Block
 from waterclock.sql.binding.coercion import Coercion
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.errors import UndefinedRelation
-from waterclock.sql.binding.queries import Queries
+from waterclock.sql.binding.queries import Queries, Targets
 from waterclock.sql.binding.scope import Relation, Scope
 from waterclock.sql.binding.statement import Parameters, Statement
 from waterclock.sql.binding.typed import Column, Known, Typed
@@ -43,6 +43,9 @@ class NoRelations:
 
     def relation(self, parts: tuple[str, ...], position: int) -> BoundRelation:
         raise UndefinedRelation(f'relation "{".".join(parts)}" does not exist', position)
+
+    def described(self, parts: tuple[str, ...], position: int) -> BoundRelation:
+        return self.relation(parts, position)
 
 
 @contextmanager
@@ -83,29 +86,27 @@ def bind_query(
         if assigned is not None:
             assert isinstance(query.body, tree.Select), "a change reads by a plain SELECT"
             query = replace(query, body=replace(query.body, assigned=tuple(assigned)))
-        block = queries.open_block(query, None, {})
-        block = _assigned(queries, block, target_types, target_names)
+        targets = Targets(tuple(target_types), tuple(target_names))
+        block = queries.open_block(query, None, {}, targets)
+        block = _assigned(queries, block, targets)
         settle = queries.expressions.coercion.settled
         block = block.with_values([settle(output.value) for output in block.outputs])
         return _bound(block, statement)
 
 
-def _assigned(
-    queries: Queries, block: Block, types: Sequence[PgType | None], names: Sequence[str]
-) -> Block:
-    if not types:
+def _assigned(queries: Queries, block: Block, targets: Targets) -> Block:
+    if not targets.types:
         return block
-    if len(block.outputs) > len(types):
-        at = block.outputs[len(types)].value.at
+    if len(block.outputs) > len(targets.types):
+        at = block.outputs[len(targets.types)].value.at
         raise SyntaxFault("INSERT has more expressions than target columns", at)
     values = [output.value for output in block.outputs]
     changed = False
-    for place, wanted in enumerate(types[: len(values)]):
+    for place, (given, wanted, name) in enumerate(targets.each(values)):
         if wanted is None:
             continue
-        name = names[place] if place < len(names) else None
-        value = queries.expressions.coercion.assigned(values[place], wanted, name)
-        changed |= value.sql != values[place].sql
+        value = queries.expressions.coercion.assigned(given, wanted, name)
+        changed |= value.sql != given.sql
         values[place] = value
     return replace(block.with_values(values), simple=None if changed else block.simple)
 
@@ -125,11 +126,24 @@ def _bound(block: Block, statement: Statement) -> BoundQuery:
         uses_now=statement.uses_now,
         uses_mz_now=statement.uses_mz_now,
         nondeterministic=tuple(statement.nondeterministic),
+        locks=statement.locks,
         limit=block.limit,
         offset=block.offset,
         simple=block.simple,
         row=row,
+        order=_shown_order(block),
+        whole_results=tuple(statement.whole_results),
     )
+
+
+def _shown_order(block: Block) -> tuple[tuple[int, bool, bool | None], ...]:
+    """The sort keys that are output columns, up to the first that is not."""
+    found = []
+    for term in block.order:
+        if not isinstance(term.key, int):
+            break
+        found.append((term.key, term.descending, term.nulls_first))
+    return tuple(found)
 
 
 def _constant_row(block: Block) -> tuple[pa.Scalar, ...] | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from waterclock.sql.binding.api import BoundColumn, SimpleQuery
 from waterclock.sql.binding.ordering import directed, order_sql
 from waterclock.sql.binding.predicates import key_sql
+from waterclock.sql.binding.row_order import RowOrder, SortedBy
 from waterclock.sql.binding.typed import Typed
 from waterclock.sql.dialect.types import is_unconstrained, name_of
 
@@ -49,6 +50,8 @@ class Block:
     limit: int | None = None
     offset: int | None = None
     with_ties: bool = False
+    made_in: tuple[SortTerm, ...] = ()
+    """The order in which the rows come by themselves, if that is known: what LIMIT goes by."""
     simple: SimpleQuery | None = field(default=None, compare=False)
 
     @property
@@ -65,6 +68,36 @@ class Block:
             replace(output, value=value) for output, value in zip(self.outputs, values, strict=True)
         )
         return replace(self, outputs=outputs)
+
+    def as_source(self) -> tuple[Block, RowOrder]:
+        """The block as a part of FROM, and the order of its rows.
+
+        Sort keys that are no output columns become such, behind the others.
+        """
+        outputs = list(self.outputs)
+        terms = []
+        for term in self.sorted_by:
+            if isinstance(term.key, Typed):
+                outputs.append(Output("", term.key))
+                term = replace(term, key=len(outputs) - 1)
+            terms.append(term)
+        block = replace(self, outputs=tuple(outputs))
+        if self.order:
+            block = replace(block, order=tuple(terms))
+        elif self.made_in:
+            block = replace(block, made_in=tuple(terms))
+        return block, RowOrder(tuple(map(block._sorted, terms)), is_asked=bool(self.order))
+
+    def _sorted(self, term: SortTerm) -> SortedBy:
+        assert isinstance(term.key, int)
+        value = self.outputs[term.key].value
+        key = Typed(f"c{term.key + 1}", value.type, value.at, nullable=value.nullable)
+        return SortedBy(key, term.descending, term.nulls_first)
+
+    @property
+    def sorted_by(self) -> tuple[SortTerm, ...]:
+        """The order in which the rows come, as far as it is known."""
+        return self.order or self.made_in
 
     def sql(self, names: Sequence[str] | None = None, *, ordered: bool = True) -> str:
         """The query in Spark SQL. Without `ordered`, an order that decides nothing is left out."""
@@ -101,7 +134,7 @@ class Block:
     def _keys(self) -> tuple[list[str], list[str]]:
         """The keys over the layer inside, and the columns that have to be added to it for them."""
         keys, hidden = [], []
-        for number, term in enumerate(self.order):
+        for number, term in enumerate(self.sorted_by):
             if isinstance(term.key, int):
                 value = self.outputs[term.key].value
                 sql = order_sql(replace(value, sql=f"o.c{term.key + 1}"))
@@ -115,7 +148,7 @@ class Block:
 
     def _ties(self) -> list[str]:
         """Which of the rows that tie are shown depends on the data alone: all columns decide."""
-        sorted_by = {term.key for term in self.order if isinstance(term.key, int)}
+        sorted_by = {term.key for term in self.sorted_by if isinstance(term.key, int)}
         return [
             directed(f"o.c{n + 1}", False, True)
             for n, output in enumerate(self.outputs)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from waterclock.model.pg_types import INT4, MZ_TIMESTAMP, REGTYPE, PgType
+from waterclock.model.pg_types import INT4, MZ_TIMESTAMP, RECORD, REGTYPE, PgType
 from waterclock.sql.binding import constants
 from waterclock.sql.binding.api import Context
 from waterclock.sql.binding.casting import cast_context
@@ -18,15 +18,19 @@ from waterclock.sql.binding.documents import ROW_TO_JSON, Documents, counted_row
 from waterclock.sql.binding.errors import (
     AMBIGUOUS_FUNCTION_HINT,
     NO_FUNCTION_HINT,
+    NO_SEQUENCES_HINT,
     AmbiguousFunction,
     UndefinedFunction,
     WrongObjectKind,
 )
+from waterclock.sql.binding.exclusions import without_excluded
 from waterclock.sql.binding.hypothetical_sets import HypotheticalSets
 from waterclock.sql.binding.named_arguments import in_order
+from waterclock.sql.binding.object_names import try_relation_named
 from waterclock.sql.binding.ordered_sets import OrderedSets
 from waterclock.sql.binding.ordering import check_groupable
 from waterclock.sql.binding.overloads import Ambiguous, Candidate, choose
+from waterclock.sql.binding.populating import Populating, is_populating
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Known, Role, Typed, operand
 from waterclock.sql.binding.windows import Windows
@@ -44,6 +48,7 @@ from waterclock.sql.types import parse_type_name
 if TYPE_CHECKING:
     from waterclock.sql.binding.expressions import Expressions
 
+_OF_SEQUENCES = frozenset({"nextval", "currval", "lastval", "setval"})
 _CHANCE_HINT = (
     "A view that is maintained must give the same rows whenever its inputs hold the same."
 )
@@ -58,13 +63,20 @@ class Calling:
         self._windows = Windows(expressions)
         self._collecting = Collecting(expressions)
         self._documents = Documents(expressions)
+        self.populating = Populating(expressions)
         self._ordered_sets = OrderedSets(expressions)
         self._hypothetical_sets = HypotheticalSets(expressions)
 
     def call(self, node: tree.Call, place: Place) -> Typed:
         node = in_order(node)
+        if is_populating(node) and not self.is_set_returning(node):
+            return self.populating.row(node, place)
         entries = self._entries(node)
         kinds = {entry.kind for entry in entries}
+        if node.over is not None and kinds & {Kind.AGGREGATE, Kind.WINDOW}:
+            excluding = self._windows.excluding(node.over, place, node.name[-1])
+            if excluding is not None:
+                return self._without_excluded(node, excluding, place)
         if Kind.AGGREGATE in kinds:
             return self._aggregate(node, entries, place)
         if Kind.WINDOW in kinds:
@@ -79,6 +91,8 @@ class Calling:
         self._refuse_rows(values)
         if node.name[-1] == "pg_typeof" and len(values) == 1 and _has_no_type(values[0]):
             return constants.known(pa.scalar("unknown"), REGTYPE, node.at)
+        if node.name[-1] == "to_regclass" and len(values) == 1 and values[0].text is not None:
+            return try_relation_named(values[0].text, self._statement, node.at)
         candidate = self.chosen(node, entries, values)
         if candidate is None:
             return self._as_cast(node, values)
@@ -96,6 +110,7 @@ class Calling:
         node = in_order(node)
         self._refuse_decoration(node)
         values = tuple(self._expressions.bind(each, place) for each in node.arguments)
+        self._refuse_rows(values)
         entries = self._entries(node)
         candidate = self.chosen(node, entries, values)
         if candidate is None:
@@ -113,7 +128,7 @@ class Calling:
 
     def has_columns(self, node: tree.Call) -> bool:
         """Whether the function gives rows of several columns."""
-        return any(len(entry.columns) > 1 for entry in self._entries(node))
+        return is_populating(node) or any(len(each.columns) > 1 for each in self._entries(node))
 
     # Looking up
 
@@ -136,6 +151,11 @@ class Calling:
             ) from None
 
     def _undefined(self, node: tree.Call, values: tuple[Typed, ...]) -> SqlFault:
+        name = node.name[-1]
+        if name in _OF_SEQUENCES:
+            return FeatureNotSupported(
+                f"{name}() is not supported", node.at, hint=NO_SEQUENCES_HINT
+            )
         message = f"function {_signature(node, values)} does not exist"
         return UndefinedFunction(message, node.at, hint=NO_FUNCTION_HINT)
 
@@ -145,6 +165,9 @@ class Calling:
             raise self._undefined(node, values)
         try:
             target = parse_type_name(quote_name(node.name))
+        except FeatureNotSupported as fault:
+            fault.position = node.at
+            raise
         except SqlFault:
             raise self._undefined(node, values) from None
         [value] = values
@@ -182,7 +205,7 @@ class Calling:
 
     def _refuse_rows(self, values: tuple[Typed, ...]) -> None:
         for value in values:
-            if value.role is Role.ROW:
+            if value.type.oid == RECORD.oid:
                 raise FeatureNotSupported.of("a row as an argument of a function", value.at)
 
     # Ordinary functions
@@ -245,8 +268,9 @@ class Calling:
         document = self._documents.document(node, inner)
         values = self._values(node, inner, document)
         if name == "count" and len(values) == 1:
-            values = (self._counted(values[0]),)
-        self._refuse_rows(values)
+            values = (self._counted(values[0], node),)
+        else:
+            self._refuse_rows(values)
         candidate = self.chosen(node, entries, values)
         if candidate is None:
             raise self._undefined(node, values)
@@ -288,8 +312,10 @@ class Calling:
         assert candidate is not None, "anything can be counted"
         return self._written(candidate, values, plain, None, place)
 
-    def _counted(self, value: Typed) -> Typed:
+    def _counted(self, value: Typed, node: tree.Call) -> Typed:
         if value.role is not Role.ROW:
+            if node.is_distinct:
+                self._refuse_rows((value,))
             return value
         parts = [self._expressions.coercion.settled(each) for each in value.parts]
         for part in parts:
@@ -372,6 +398,16 @@ class Calling:
         parts = (*converted, *window.parts)
         nullable = not candidate.function.never_null
         return Typed(operand(sql), use.result, node.at, parts, nullable=nullable, role=Role.WINDOW)
+
+    def _without_excluded(self, node: tree.Call, window: tree.Window, place: Place) -> Typed:
+        """A call over a frame with EXCLUDE."""
+        name = node.name[-1]
+        if name in ("sum", "avg") and node.arguments:
+            kind = self._expressions.value(node.arguments[0], place.within("window")).type
+            if _is_float(kind) or (name == "avg" and name_of(kind) == "interval"):
+                what = f"{name}() of {shown(kind)} over a window frame with EXCLUDE"
+                raise FeatureNotSupported.of(what, node.at)
+        return self._expressions.value(without_excluded(node, window), place)
 
     def _hypothetical(self, node: tree.Call, place: Place) -> Typed:
         """`rank(x) WITHIN GROUP (ORDER BY y)`, which is an aggregate and no window function."""

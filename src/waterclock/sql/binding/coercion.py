@@ -8,6 +8,8 @@ from decimal import Decimal
 
 from waterclock.model.pg_types import (
     NO_MODIFIER,
+    RECORD,
+    REGCLASS,
     TEXT,
     PgType,
     format_type,
@@ -18,10 +20,12 @@ from waterclock.sql.binding.casting import cast_context, is_implicit
 from waterclock.sql.binding.clock_words import clock_word
 from waterclock.sql.binding.errors import CannotCoerce, DatatypeMismatch
 from waterclock.sql.binding.folding import folded
+from waterclock.sql.binding.object_names import relation_named
 from waterclock.sql.binding.statement import Statement
-from waterclock.sql.binding.typed import Known, Role, Typed, operand
+from waterclock.sql.binding.typed import Known, Role, Typed, missing_sql, operand
 from waterclock.sql.dialect import scaled
 from waterclock.sql.dialect.casts import FLOATS, INTEGERS, NoConversion, cast_sql
+from waterclock.sql.dialect.texts import record_of
 from waterclock.sql.dialect.types import (
     ANY,
     category,
@@ -53,8 +57,7 @@ class Coercion:
             return self.settled(value)
         if value.is_unknown:
             return self._of_unknown(_cut(value, target, context), target)
-        if value.role is Role.ROW:
-            raise CannotCoerce(f"cannot cast type record to {shown(target)}", position)
+        value = self._as_value(value)
         found = cast_context(value.type, target)
         if found is None or found.value > context.value:
             raise self.refused(value.type, target, context, position)
@@ -67,8 +70,21 @@ class Coercion:
         return DatatypeMismatch(message, at)
 
     def settled(self, value: Typed) -> Typed:
-        """The expression with a type: text, if nothing else gives it one."""
-        return self._of_unknown(value, TEXT) if value.is_unknown else value
+        """The expression as a value of a type: text, if nothing else gives it one."""
+        return self._of_unknown(value, TEXT) if value.is_unknown else self._as_value(value)
+
+    def _as_value(self, value: Typed) -> Typed:
+        """The expression; if it is a row, as a value of type record, which is held as its text."""
+        if value.role is not Role.ROW:
+            return value
+        fields = tuple(self.settled(each) for each in value.parts)
+        manner = self._statement.facts.manner
+        sql = record_of([(each.sql, each.type) for each in fields], manner)
+        missing = missing_sql(value)
+        if missing is not None:
+            sql = f"(CASE WHEN NOT {missing} THEN {sql} END)"
+        nullable = missing is not None
+        return Typed(operand(sql), RECORD, value.at, fields, nullable=nullable)
 
     def boolean(self, value: Typed, clause: str) -> Typed:
         """The expression as a condition."""
@@ -82,6 +98,8 @@ class Coercion:
 
     def _of_unknown(self, value: Typed, target: PgType) -> Typed:
         if value.parameter is not None:
+            if target.oid == REGCLASS.oid:
+                raise FeatureNotSupported.of("a parameter of type regclass", value.at)
             found = self._statement.parameters.resolve(value.parameter, target, value.at)
             if found.type.oid == target.oid and target.modifier in (
                 NO_MODIFIER,
@@ -94,6 +112,8 @@ class Coercion:
             return constants.null_of(target, value.at)
         if value.known.is_number and name_of(target) not in FLOATS:
             raise constants.too_long(value.at)
+        if target.oid == REGCLASS.oid:
+            return relation_named(value.known.text, self._statement, value.at)
         at_clock = clock_word(value.known.text, target, self._statement, value.at)
         if at_clock is not None:
             return at_clock
@@ -101,13 +121,18 @@ class Coercion:
         return replace(found, at=value.at)
 
     def _converted(self, value: Typed, target: PgType, context: Context, at: int) -> Typed:
+        if target.oid == REGCLASS.oid and value.type.oid != REGCLASS.oid:
+            if value.text is None:
+                what = "a cast to regclass of something that is not constant"
+                raise FeatureNotSupported.of(what, at)
+            return relation_named(value.text, self._statement, at)
         constant = folded(value, target, explicit=context is Context.EXPLICIT)
         if constant is not None:
             return constant
-        zone = self._statement.facts.timezone
+        manner = self._statement.facts.manner
         try:
             made = cast_sql(
-                value.sql, value.type, target, zone, explicit=context is Context.EXPLICIT
+                value.sql, value.type, target, manner, explicit=context is Context.EXPLICIT
             )
         except NoConversion:
             what = f"a cast from {shown(value.type)} to {shown(target)}"
@@ -167,7 +192,7 @@ class Coercion:
 
     def into(self, value: Typed, target: PgType) -> Typed:
         """The expression in a type that it was found to go into, with its digits."""
-        found = self._of_unknown(value, target) if value.is_unknown else value
+        found = self._of_unknown(value, target) if value.is_unknown else self._as_value(value)
         if found.type == target:
             return found
         if found.type.oid == target.oid and name_of(target) not in ("numeric", "_numeric"):
@@ -188,6 +213,7 @@ class Coercion:
         """The expression as a value for a column of a table."""
         if value.is_unknown:
             return self._digits(self._of_unknown(value, target), target)
+        value = self._as_value(value)
         found = cast_context(value.type, target)
         if found is None or found is Context.EXPLICIT:
             column = (

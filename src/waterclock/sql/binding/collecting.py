@@ -1,7 +1,8 @@
 """`array_agg`, `string_agg`, `jsonb_agg`: aggregates whose result depends on an order.
 
 Spark collects in no particular order, so what is collected is sorted afterwards: by the ORDER BY
-that was given, and then by the value itself, so that the result is a function of the rows alone.
+that was given, else in the order that the rows come in (`row_order`), and then by the value itself,
+so that the result is a function of the rows alone.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from waterclock.model.manner import Manner
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.errors import InvalidColumnReference
 from waterclock.sql.binding.ordering import check_groupable, check_sortable, grouped_sql, order_sql
 from waterclock.sql.binding.overloads import Candidate
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.representatives import is_scaled
+from waterclock.sql.binding.row_order import SortedBy
 from waterclock.sql.binding.typed import Role, Typed, operand
 from waterclock.sql.binding.windows import BoundWindow
 from waterclock.sql.dialect import jsons as js
@@ -52,18 +55,18 @@ class Collecting:
         name = candidate.function.name
         converted, use = self._expressions.operators.use(candidate, values, node.at)
         value = converted[0]
-        keys = [self._expressions.value(each.expression, inner) for each in node.order]
+        terms = self._order(node, inner)
+        keys = [term.key for term in terms]
         if node.is_distinct and any(key.sql != value.sql for key in keys):
             raise InvalidColumnReference(
                 "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list",
                 node.at,
             )
-        if node.is_distinct and not keys and name_of(value.type) == "jsonb":
+        if node.is_distinct and not keys and name_of(value.type) in ("jsonb", "interval"):
             # PostgreSQL finds equal values by sorting, and they stay sorted.
-            keys = [value]
-            node = replace(node, order=(tree.SortItem(node.arguments[0], False, None, node.at),))
+            terms, keys = [SortedBy(value)], [value]
         condition_sql = self._condition(name, value, condition)
-        gathered = self._gathered(converted, keys, node, condition_sql)
+        gathered = self._gathered(converted, terms, node, condition_sql)
         if node.is_distinct and _has_twins(value):
             gathered = _without_twins(gathered, value)
         items = self._made(name, gathered, converted, node, of_rows=of_rows)
@@ -71,6 +74,17 @@ class Collecting:
         sql = f"(CASE WHEN {count} > 0 THEN {items} END)"
         parts = (*converted, *keys, *([condition] if condition is not None else []))
         return Typed(operand(sql), use.result, node.at, parts, role=Role.AGGREGATE)
+
+    def _order(self, node: tree.Call, inner: Place) -> list[SortedBy]:
+        """What is sorted by; without ORDER BY, and if all values count, the order of the rows."""
+        if not node.order:
+            return [] if node.is_distinct else list(inner.scope.order.terms)
+        found = []
+        for item in node.order:
+            key = self._expressions.value(item.expression, inner)
+            check_sortable(key)
+            found.append(SortedBy(key, item.descending, item.nulls_first))
+        return found
 
     def collected_over(
         self,
@@ -108,7 +122,7 @@ class Collecting:
         of_rows: bool,
     ) -> str:
         """The result, of an array of structs in their order."""
-        zone = self._expressions.statement.facts.timezone
+        manner = self._expressions.statement.facts.manner
         items = f"TRANSFORM({gathered}, e -> e.v)"
         try:
             match name:
@@ -119,31 +133,31 @@ class Collecting:
                         raise FeatureNotSupported.of(what, separator.at)
                     return f"ARRAY_JOIN({items}, COALESCE({separator.sql}, ''))"
                 case "jsonb_agg":
-                    each = f"COALESCE({json_of('e', values[0].type, zone)}, 'null')"
+                    each = f"COALESCE({json_of('e', values[0].type, manner)}, 'null')"
                     return js.array_of(f"TRANSFORM({items}, e -> {each})")
                 case "json_agg":
-                    each = f"COALESCE({json_text_of('e', values[0].type, zone)}, 'null')"
+                    each = f"COALESCE({json_text_of('e', values[0].type, manner)}, 'null')"
                     # PostgreSQL begins a new line for each array or row, but not for a null.
                     line = "CASE WHEN i > 0 AND e IS NOT NULL THEN '\\n ' ELSE '' END"
                     if of_rows or is_array(values[0].type):
                         each = f"CONCAT({line}, {each})"
                     return js.array_of(f"TRANSFORM({items}, (e, i) -> {each})")
                 case "json_object_agg":
-                    key = js.string_of(self._member_name(values[0], zone))
-                    value = f"COALESCE({json_text_of('e.w', values[1].type, zone)}, 'null')"
+                    key = js.string_of(self._member_name(values[0], manner))
+                    value = f"COALESCE({json_text_of('e.w', values[1].type, manner)}, 'null')"
                     members = f"TRANSFORM({gathered}, e -> CONCAT({key}, ' : ', {value}))"
                     return f"CONCAT('{{ ', ARRAY_JOIN({members}, ', '), ' }}')"
                 case "jsonb_object_agg":
-                    key = self._member_name(values[0], zone)
-                    value = f"COALESCE({json_of('e.w', values[1].type, zone)}, 'null')"
+                    key = self._member_name(values[0], manner)
+                    value = f"COALESCE({json_of('e.w', values[1].type, manner)}, 'null')"
                     pair = f"NAMED_STRUCT('k', {key}, 'v', {value})"
                     return js.object_of(f"TRANSFORM({gathered}, e -> {pair})")
         except Refused as problem:
             raise FeatureNotSupported.of(problem.what, node.at) from None
         return items
 
-    def _member_name(self, value: Typed, zone: str) -> str:
-        key = text_in_json("e.v", value.type, zone)
+    def _member_name(self, value: Typed, manner: Manner) -> str:
+        key = text_in_json("e.v", value.type, manner)
         missing = raised("22023", "field name must not be null")
         return f"COALESCE({key}, {missing})"
 
@@ -157,19 +171,17 @@ class Collecting:
     def _gathered(
         self,
         values: tuple[Typed, ...],
-        keys: list[Typed],
+        terms: Sequence[SortedBy],
         node: tree.Call,
         condition: str | None,
     ) -> str:
-        for key in keys:
-            check_sortable(key)
-        fields = [f"'k{n}', {order_sql(key)}" for n, key in enumerate(keys)]
+        fields = [f"'k{n}', {order_sql(term.key)}" for n, term in enumerate(terms)]
         if node.is_distinct:
             for value in values:
                 check_groupable(value)
         shown = [
-            grouped_sql(each) if node.is_distinct and not _has_twins(each) else each.sql
-            for each in values
+            grouped_sql(each) if node.is_distinct and (n or not _has_twins(each)) else each.sql
+            for n, each in enumerate(values)
         ]
         fields.append(f"'v', {shown[0]}")
         if node.name[-1].endswith("_object_agg"):
@@ -177,12 +189,12 @@ class Collecting:
         struct = f"NAMED_STRUCT({', '.join(fields)})"
         distinct = "DISTINCT " if node.is_distinct else ""
         behind = f" FILTER (WHERE {condition})" if condition else ""
-        return f"ARRAY_SORT(COLLECT_LIST({distinct}{struct}){behind}, {_order(node)})"
+        return f"ARRAY_SORT(COLLECT_LIST({distinct}{struct}){behind}, {_comparison(terms)})"
 
 
 def _has_twins(value: Typed) -> bool:
     """Whether values that are equal, and look different, come side by side when they are sorted."""
-    return is_scaled(value.type) or name_of(value.type) == "jsonb"
+    return is_scaled(value.type) or name_of(value.type) in ("jsonb", "interval")
 
 
 def _without_twins(gathered: str, value: Typed) -> str:
@@ -192,11 +204,9 @@ def _without_twins(gathered: str, value: Typed) -> str:
     return let({"a": gathered}, "g", kept)
 
 
-def _order(node: tree.Call) -> str:
+def _comparison(terms: Sequence[SortedBy]) -> str:
     """A comparison of two structs, by the keys and then by the value."""
-    return compared_by(
-        [(f"k{n}", item.descending, item.nulls_first) for n, item in enumerate(node.order)]
-    )
+    return compared_by([(f"k{n}", t.descending, t.nulls_first) for n, t in enumerate(terms)])
 
 
 def compared_by(keys: Sequence[tuple[str, bool, bool | None]]) -> str:

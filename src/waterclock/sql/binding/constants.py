@@ -26,6 +26,7 @@ from waterclock.persist.numerics import number_of, parts_of
 from waterclock.persist.rows import arrow_type
 from waterclock.sql.binding.errors import Rejected, located
 from waterclock.sql.binding.typed import Known, Typed, operand
+from waterclock.sql.dialect.datetimes import DAY_MICROS
 from waterclock.sql.dialect.facts import SessionFacts
 from waterclock.sql.dialect.literals import decimal_literal, null, scalar_literal
 from waterclock.sql.dialect.types import MOST_DIGITS, UNKNOWN, is_array
@@ -33,8 +34,6 @@ from waterclock.sql.errors import FeatureNotSupported
 
 _EXACT = DecimalContext(prec=2 * MOST_DIGITS, rounding=ROUND_HALF_UP)
 _PLAIN_BOOLS = {"t": True, "true": True, "f": False, "false": False}
-_MIDNIGHT = re.compile(r"24:00(?::00(?:\.0*)?)?")
-"""The end of a day, which is a time of its own in PostgreSQL; a day here has no such moment."""
 _BOUNDS = re.compile(r"\s*\[(?!1:)[^\]]*\][^{]*=")
 """Before the elements of an array that does not begin at 1."""
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -108,8 +107,6 @@ def null_of(declared: PgType, at: int) -> Typed:
 
 def read(text: str, declared: PgType, facts: SessionFacts, at: int) -> Typed:
     """A text as a constant of the type; raises what PostgreSQL's input function does."""
-    if declared.oid == TIME.oid and _MIDNIGHT.fullmatch(text.strip()):
-        raise FeatureNotSupported.of("the time 24:00:00", at)
     if is_array(declared) and _BOUNDS.match(text):
         raise FeatureNotSupported.of("an array with bounds of its own", at)
     try:
@@ -119,6 +116,9 @@ def read(text: str, declared: PgType, facts: SessionFacts, at: int) -> Typed:
             scalar = read_plainly(text, declared)
     except WaterclockError as error:
         raise located(error, at) from None
+    # The end of a day is a time of its own in PostgreSQL; a day here has no such moment.
+    if declared.oid == TIME.oid and scalar.cast(pa.int64()).as_py() == DAY_MICROS:
+        raise FeatureNotSupported.of("the time 24:00:00", at)
     if declared == NUMERIC:
         return decimal(number_of(scalar.as_py()), at)
     return known(scalar, declared, at)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from waterclock.sql.binding.errors import GroupingFault, WindowFault
+from waterclock.sql.binding.row_order import UNKNOWN_ORDER, RowOrder
 from waterclock.sql.binding.scope import Scope
 from waterclock.sql.binding.typed import Typed
 from waterclock.sql.errors import FeatureNotSupported
@@ -27,8 +28,15 @@ class Place:
     """Whether it decides alone, with others joined by AND, which rows are kept."""
     is_grouped: bool = False
     """Whether the query has GROUP BY, and this is evaluated for each group."""
+    extends: bool = False
+    """Whether what is computed of the rows first can get a name here (`Scope.extended`)."""
+    is_argument: bool = False
+    """Whether it is part of an argument that may be written inside a lambda."""
     representatives: Mapping[str, Typed] = field(default_factory=dict)
     """What a group shows of keys that are equal without being the same, by the SQL of the key."""
+
+    order: RowOrder = UNKNOWN_ORDER
+    """In which order the rows come that a window function sees, if its window has none."""
 
     def check_aggregate(self, at: int) -> None:
         if self.inside == "aggregate":

@@ -1,16 +1,17 @@
 """Whole rows as JSON: `to_jsonb(t)`, `row_to_json(t)`, `json_agg(t)` and the like.
 
-A row is no value here, only the JSON object that is made of its columns. It takes the place of the
-argument, for these functions leave what is JSON already as it is.
+The JSON object that is made of the columns takes the place of the argument, for these functions
+leave what is JSON already as it is.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waterclock.model.pg_types import JSONB
+from waterclock.model.pg_types import JSONB, RECORD
 from waterclock.sql.binding.context import Place
-from waterclock.sql.binding.typed import Role, Typed, operand
+from waterclock.sql.binding.row_values import shown_of_group
+from waterclock.sql.binding.typed import Role, Typed, missing_sql, operand
 from waterclock.sql.dialect.types import JSON
 from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.functions.json_texts import row_text_of
@@ -36,41 +37,44 @@ class Documents:
         name = node.name[-1]
         if name not in _TAKE_ROWS or not node.arguments:
             return None
-        fields = self._fields(node.arguments[0], place)
-        if fields is None:
+        row = self._row(node.arguments[0], place)
+        if row is None:
             return None
-        zone = self._expressions.statement.facts.timezone
+        assert row.composite is not None
+        parts = tuple(self._expressions.coercion.settled(each) for each in row.parts)
+        if any(each.type.oid == RECORD.oid for each in parts):
+            raise FeatureNotSupported.of("JSON of a row in a row", node.at)
+        manner = self._expressions.statement.facts.manner
         is_text = not name.startswith("jsonb") and name != "to_jsonb"
-        arguments = [(label, Argument(value.sql, value.type)) for label, value in fields]
+        pairs = zip(row.composite.names, parts, strict=True)
+        arguments = [(label, Argument(value.sql, value.type)) for label, value in pairs]
         try:
-            sql = row_text_of(arguments, zone) if is_text else row_of(arguments, zone)
+            sql = row_text_of(arguments, manner) if is_text else row_of(arguments, manner)
         except Refused as problem:
             raise FeatureNotSupported.of(problem.what, node.at) from None
-        parts = tuple(value for _, value in fields)
-        at = node.arguments[0].at
-        return Typed(operand(sql), JSON if is_text else JSONB, at, parts, nullable=False)
+        missing = missing_sql(row)
+        if missing is not None:
+            sql = f"(CASE WHEN NOT {missing} THEN {sql} END)"
+        declared = JSON if is_text else JSONB
+        return Typed(operand(sql), declared, row.at, parts, nullable=missing is not None)
 
-    def _fields(self, node: tree.Expression, place: Place) -> list[tuple[str, Typed]] | None:
+    def _row(self, node: tree.Expression, place: Place) -> Typed | None:
         match node:
-            case tree.Row(items):
-                found = [self._expressions.value(each, place) for each in items]
-                return [(f"f{n}", value) for n, value in enumerate(found, start=1)]
-            case tree.Star(parts) | tree.ColumnRef(parts) if parts:
-                columns = place.scope.whole_row(parts, node.at) if len(parts) == 1 else None
-                if columns is None:
-                    return None
-                kept = place.representatives
-                return [
-                    (each.column.name, kept.get(each.sql, each))
-                    for each in columns
-                    if each.column is not None
-                ]
+            case tree.ColumnRef(parts):
+                row = place.scope.whole_row(parts, node.at)
+                return None if row is None else shown_of_group(row, place)
+            case tree.Row() | tree.Star() | tree.AllFields():
+                found = self._expressions.bind(node, place)
+                return None if found.composite is None else found
             case _:
                 return None
 
 
 def counted_row(row: Typed, parts: list[Typed], keys: list[str]) -> Typed:
-    """A row as `count` takes it: it is never null, and told from others by its fields."""
+    """A row as `count` takes it: null where there is none, and told from others by its fields."""
     assert row.role is Role.ROW
     fields = ", ".join(f"'f{n}', {key}" for n, key in enumerate(keys))
-    return Typed(f"NAMED_STRUCT({fields})", row.type, row.at, tuple(parts), nullable=False)
+    sql, missing = f"NAMED_STRUCT({fields})", missing_sql(row)
+    if missing is not None:
+        sql = f"(CASE WHEN NOT {missing} THEN {sql} END)"
+    return Typed(sql, row.type, row.at, tuple(parts), nullable=missing is not None)

@@ -10,6 +10,7 @@ from waterclock.sql.errors import SqlFault
 _CASTS_HINT = "You might need to add explicit type casts."
 NO_FUNCTION_HINT = f"No function matches the given name and argument types. {_CASTS_HINT}"
 NO_OPERATOR_HINT = f"No operator matches the given name and argument types. {_CASTS_HINT}"
+NO_SEQUENCES_HINT = "There are no sequences. Give the numbers yourself, or use gen_random_uuid()."
 AMBIGUOUS_FUNCTION_HINT = f"Could not choose a best candidate function. {_CASTS_HINT}"
 AMBIGUOUS_OPERATOR_HINT = f"Could not choose a best candidate operator. {_CASTS_HINT}"
 

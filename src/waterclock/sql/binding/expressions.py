@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from waterclock.model.pg_types import BOOL, INT4, TEXT, PgType, array_of
+from waterclock.model.pg_types import BOOL, INT4, RECORD, TEXT, PgType, array_of
 from waterclock.sql.binding import constants
 from waterclock.sql.binding.api import Context
 from waterclock.sql.binding.calling import Calling
@@ -23,26 +23,28 @@ from waterclock.sql.binding.errors import (
     IndeterminateType,
     UndefinedObject,
 )
+from waterclock.sql.binding.object_names import null_row
 from waterclock.sql.binding.operators import Operators
 from waterclock.sql.binding.ordering import group_key_sql
 from waterclock.sql.binding.predicates import Predicates
+from waterclock.sql.binding.row_values import Rows
 from waterclock.sql.binding.statement import Statement
 from waterclock.sql.binding.typed import Role, Typed, operand
-from waterclock.sql.dialect.scaled import extreme_sql
+from waterclock.sql.dialect.equality import extreme, may_look_different
 from waterclock.sql.dialect.types import (
-    RECORD,
     TEXT_ARRAY,
     category,
     element_type,
     is_array,
-    is_unconstrained,
     name_of,
     shown,
     spark_type,
 )
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
+from waterclock.sql.functions.comparisons import SIGNS
 from waterclock.sql.query import tree
 
+_PLAIN_OPERATORS = frozenset({*SIGNS, "+", "-", "*", "/", "%"})
 _COLLATIONS = (("C",), ("pg_catalog", "C"), ("default",), ("pg_catalog", "default"), ("POSIX",))
 
 
@@ -52,11 +54,14 @@ class Subqueries(Protocol):
     def scalar(self, query: tree.Query, place: Place, at: int) -> Typed:
         """The one value of a query."""
 
+    def row(self, query: tree.Query, width: int, place: Place, at: int) -> Typed:
+        """The one row of a query of so many columns."""
+
     def exists(self, query: tree.Query, place: Place, at: int) -> Typed:
         """Whether a query has rows."""
 
-    def membership(self, values: list[Typed], node: tree.In, place: Place) -> Typed:
-        """Whether values are a row of a query."""
+    def membership(self, value: Typed, node: tree.In, place: Place) -> Typed:
+        """Whether a value, or those of a row, are a row of a query."""
 
     def quantified(self, left: Typed, node: tree.Quantified, place: Place) -> Typed:
         """A comparison with all or any rows of a query."""
@@ -74,9 +79,14 @@ class Expressions:
         self.operators = Operators(statement, self.coercion)
         self.calling = Calling(self)
         self._predicates = Predicates(self)
+        self.rows = Rows(self)
         self._handlers: dict[type[Any], Callable[[Any, Place], Typed]] = {
-            tree.ColumnRef: lambda node, place: place.scope.column(node.parts, node.at),
-            tree.Star: self._star,
+            tree.ColumnRef: self.rows.named,
+            tree.Star: self.rows.starred,
+            tree.Row: self.rows.made,
+            tree.NullRow: lambda node, _: null_row(node.name, statement, node.at),
+            tree.Field: self.rows.field,
+            tree.AllFields: self.rows.all_fields,
             tree.Parameter: lambda node, _: statement.parameters.typed(node.number, node.at),
             tree.String: lambda node, _: constants.string(node.value, node.at),
             tree.Number: lambda node, _: constants.number(node.text, node.at),
@@ -100,7 +110,6 @@ class Expressions:
             tree.ArrayQuery: lambda n, p: self.subqueries.array(n.query, p, n.at),
             tree.Subscript: self._subscript,
             tree.Slice: self._slice,
-            tree.Row: self._row,
             tree.Exists: lambda n, p: self.subqueries.exists(n.query, p, n.at),
             tree.Subquery: lambda n, p: self.subqueries.scalar(n.query, p, n.at),
             tree.Collate: self._collate,
@@ -113,7 +122,7 @@ class Expressions:
         """The expression; it may still be without a type."""
         if place.is_conjunct and not _keeps_conjuncts(node):
             place = replace(place, is_conjunct=False)
-        found = self._handlers[type(node)](node, place)
+        found = self._handlers[type(node)](node, _inside(node, place))
         if found.sql in place.representatives:
             return place.representatives[found.sql].at_position(found.at)
         if not found.parts or found.role is not Role.PLAIN:
@@ -123,19 +132,12 @@ class Expressions:
 
     def value(self, node: tree.Expression, place: Place) -> Typed:
         """The expression as one value with a type."""
-        found = self.coercion.settled(self.bind(node, place))
-        if found.role is Role.ROW:
-            raise FeatureNotSupported.of("a row as a value", found.at)
-        return found
+        return self.coercion.settled(self.bind(node, place))
 
     def condition(self, node: tree.Expression, place: Place, clause: str) -> Typed:
         return self.coercion.boolean(self.bind(node, place), clause)
 
     # Simple nodes
-
-    def _star(self, node: tree.Star, place: Place) -> Typed:
-        del place
-        raise SyntaxFault('syntax error at or near "*"', node.at)
 
     def _default(self, node: tree.Default, place: Place) -> Typed:
         del place
@@ -174,8 +176,10 @@ class Expressions:
     def _grouping(self, node: tree.Grouping, place: Place) -> Typed:
         if not place.allows_aggregates:
             place.check_aggregate(node.at)
-        if any(name_of(each.type) != "numeric" for each in place.representatives.values()):
-            raise FeatureNotSupported.of("GROUPING beside a key of type jsonb", node.at)
+        for key in place.representatives.values():
+            if name_of(key.type) not in ("numeric", "interval"):
+                what = f"GROUPING beside a key of type {shown(key.type)}"
+                raise FeatureNotSupported.of(what, node.at)
         keys = [self.value(each, place.within("aggregate")) for each in node.arguments]
         # Spark's function takes one; PostgreSQL's makes one number of several bits.
         bits = [
@@ -220,14 +224,16 @@ class Expressions:
             self._refuse_order(declared, node)
         arguments = ", ".join(each.sql for each in values)
         sql = f"{node.name.upper()}({arguments})" if len(values) > 1 else values[0].sql
-        if node.name != "coalesce" and is_unconstrained(declared):
+        if node.name != "coalesce" and may_look_different(declared):
             sign = ">" if node.name == "greatest" else "<"
-            sql = extreme_sql([each.sql for each in values], sign)
+            sql = extreme([each.sql for each in values], declared, sign)
         nullable = all(each.nullable for each in values)
         return Typed(operand(sql), declared, node.at, tuple(values), nullable=nullable)
 
     def _refuse_order(self, declared: PgType, node: tree.Coalescing) -> None:
-        if is_array(declared) or name_of(declared) in ("interval", "jsonb", "json", "bpchar"):
+        if is_array(declared) or name_of(declared) in (
+            *("jsonb", "json", "bpchar", "record", "regclass"),
+        ):
             what = f"{node.name.upper()} of values of type {shown(declared)}"
             raise FeatureNotSupported.of(what, node.at)
 
@@ -240,7 +246,7 @@ class Expressions:
         sql = f"(CASE WHEN {equal.sql} THEN NULL ELSE {kept.sql} END)"
         return Typed(sql, kept.type, node.at, (equal, kept))
 
-    # Arrays and rows
+    # Arrays
 
     def _array(self, node: tree.ArrayItems, place: Place) -> Typed:
         if not node.items:
@@ -267,6 +273,8 @@ class Expressions:
     def _made_array(self, items: list[Typed], element: PgType, at: int) -> Typed:
         if is_array(element):
             raise FeatureNotSupported.of("an array of more than one dimension", at)
+        if element.oid == RECORD.oid:
+            raise FeatureNotSupported.of("an array of rows", at)
         declared = array_of(element)
         sql = f"ARRAY({', '.join(each.sql for each in items)})"
         if not items:
@@ -311,10 +319,26 @@ class Expressions:
         parts = tuple(each for each in (base, low, high) if each is not None)
         return Typed(sql, base.type, node.at, parts)
 
-    def _row(self, node: tree.Row, place: Place) -> Typed:
-        """A row, which only a comparison knows how to use."""
-        items = tuple(self.bind(each, place) for each in node.items)
-        return Typed("", RECORD, node.at, items, role=Role.ROW)
+
+_LAZY = (tree.Case, tree.Coalescing)
+_WITH_LAMBDAS = (
+    *(tree.Call, tree.Cast, tree.Quantified, tree.Subscript, tree.Slice, tree.Row, tree.Like),
+)
+
+
+def _inside(node: tree.Expression, place: Place) -> Place:
+    """The place of what the node is made of, which may be written in a lambda.
+
+    What may not be computed at all is not computed first.
+    """
+    if not place.extends:
+        return place
+    if isinstance(node, _LAZY):
+        return replace(place, extends=False)
+    is_json = isinstance(node, tree.Binary) and node.operator not in _PLAIN_OPERATORS
+    if is_json or isinstance(node, _WITH_LAMBDAS):
+        return replace(place, is_argument=True)
+    return place
 
 
 def _keeps_conjuncts(node: tree.Expression) -> bool:

@@ -40,6 +40,10 @@ def folded(value: Typed, target: PgType, *, explicit: bool) -> Typed | None:
     if not scalar.is_valid:
         return constants.null_of(target, value.at)
     have, want = name_of(value.type), name_of(target)
+    if have == "regclass":
+        number = None if value.known is None else value.known.number
+        is_number = number is not None and want in INTEGERS
+        return _number(number, target, want, value.at) if is_number else None
     if have in TEXTS and want in TEXTS:
         return _text(scalar.as_py(), have, target, value.at, explicit=explicit)
     if have in FLOATS and have != want:

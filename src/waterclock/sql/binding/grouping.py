@@ -15,7 +15,7 @@ from waterclock.sql.binding.errors import GroupingFault, InvalidColumnReference
 from waterclock.sql.binding.ordering import check_groupable, group_key_sql
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.representatives import has_twins, representatives, set_representatives
-from waterclock.sql.binding.typed import Role, Typed
+from waterclock.sql.binding.typed import ANY_OF_GROUP, Role, Typed
 from waterclock.sql.dialect.types import name_of
 from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.query import tree
@@ -57,6 +57,7 @@ class Grouping:
             raise FeatureNotSupported.of("GROUP BY DISTINCT", select.at)
         for key in keys:
             check_groupable(key)
+            _refuse_chosen(key)
         if not has_sets:
             plain = ", ".join(key_sql(key) if has_twins(key) else _key(key) for key in keys)
             return Groups(tuple(keys), plain or None, False)
@@ -97,13 +98,14 @@ class Grouping:
     ) -> Typed:
         """A key: a position, a column, the name of an output column, or any expression."""
         if isinstance(node, tree.Number) and node.text.isdigit():
-            return _at_position(int(node.text), outputs, clause, node.at)
+            found = _at_position(int(node.text), outputs, clause, node.at)
+            return self._allowed(found, found.at)
         if isinstance(node, tree.ColumnRef) and len(node.parts) == 1:
             [name] = node.parts
             if place.scope.try_column(name, node.at) is None:
-                found = [each.value for each in outputs if each.name == name]
-                if found:
-                    return self._allowed(found[0], node.at)
+                for each in outputs:
+                    if each.name == name:
+                        return self._allowed(each.value, node.at)
         return self._allowed(self._expressions.value(node, place), node.at)
 
     def _allowed(self, key: Typed, at: int) -> Typed:
@@ -113,6 +115,16 @@ class Grouping:
             if part.role is Role.WINDOW:
                 raise GroupingFault("window functions are not allowed in GROUP BY", at)
         return self._expressions.coercion.settled(key)
+
+
+def _refuse_chosen(key: Typed) -> None:
+    """Refuse a key that asks a query for each row: it was written for one row of each group."""
+    if any(part.sql.startswith(ANY_OF_GROUP) for part in key.walk()):
+        raise FeatureNotSupported(
+            "GROUP BY a subquery that uses columns of this query is not supported",
+            key.at,
+            hint="Compute it in a subquery in FROM, and group by its column.",
+        )
 
 
 def _at_position(number: int, outputs: Sequence[Output], clause: str, at: int) -> Typed:

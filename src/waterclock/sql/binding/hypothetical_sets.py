@@ -43,9 +43,8 @@ class HypotheticalSets:
             raise UndefinedFunction(message, node.at, hint=NO_FUNCTION_HINT)
         pairs = []
         for asked, key, item in zip(given, keys, node.within, strict=True):
-            if any(part.column is not None for part in asked.walk()):
-                what = f"{name}() of a row that depends on columns"
-                raise FeatureNotSupported.of(what, asked.at)
+            if any(part.role is not Role.PLAIN for part in asked.walk()):
+                raise FeatureNotSupported.of(f"{name}() of the result of an aggregate", asked.at)
             both, declared = self._expressions.coercion.unified([key, asked], "WITHIN GROUP")
             key, asked = (replace(each, type=declared) for each in both)
             check_sortable(key)
@@ -53,7 +52,16 @@ class HypotheticalSets:
         sql = _written(name, pairs, condition)
         parts = (*(key for key, _, _ in pairs), *([condition] if condition is not None else []))
         result = FLOAT8 if name in _OF_COUNTS else INT8
-        return Typed(operand(sql), result, node.at, parts, nullable=False, role=Role.AGGREGATE)
+        found = Typed(operand(sql), result, node.at, parts, nullable=False, role=Role.AGGREGATE)
+        asked_of = tuple(asked for _, asked, _ in pairs if _has_columns(asked))
+        if not asked_of:
+            return found
+        # Columns that the row asked about is made of must be grouped by, as outside an aggregate.
+        return Typed(found.sql, result, node.at, (found, *asked_of), nullable=False)
+
+
+def _has_columns(value: Typed) -> bool:
+    return any(part.column is not None for part in value.walk())
 
 
 Pair = tuple[Typed, Typed, tree.SortItem]

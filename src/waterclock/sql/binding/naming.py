@@ -24,6 +24,10 @@ def _found(expression: tree.Expression) -> _Name | None:
             return parts[-1], True
         case tree.Call(name):
             return name[-1], True
+        case tree.Field(_, name):
+            return name, True
+        case tree.NullRow(name):
+            return name[-1], False
         case tree.Coalescing(name):
             return name, True
         case tree.Cast(operand, declared):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from waterclock.model.pg_types import PgType, array_of
+from waterclock.model.pg_types import RECORD, PgType, array_of
 from waterclock.sql.binding.api import Context
 from waterclock.sql.binding.coercion import Coercion
 from waterclock.sql.binding.errors import (
@@ -14,7 +14,7 @@ from waterclock.sql.binding.errors import (
 )
 from waterclock.sql.binding.overloads import Ambiguous, Candidate, choose, polymorphic_types
 from waterclock.sql.binding.statement import Statement
-from waterclock.sql.binding.typed import Role, Typed, operand
+from waterclock.sql.binding.typed import Typed, operand
 from waterclock.sql.dialect.types import (
     ANY,
     ANYARRAY,
@@ -25,12 +25,16 @@ from waterclock.sql.dialect.types import (
     UNKNOWN,
     element_type,
     is_array,
+    name_of,
     shown,
     spark_type,
 )
 from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.functions import OPERATORS
 from waterclock.sql.functions.registry import Argument, Function, Invalid, Kind, Refused, Use
+
+_ARITHMETIC = frozenset({"+", "-", "*", "/", "abs", "@", "lcm", "gcd"})
+_WHOLE = frozenset({"int2", "int4", "int8"})
 
 
 class Operators:
@@ -43,7 +47,7 @@ class Operators:
     def apply(self, name: str, operands: tuple[Typed, ...], at: int) -> Typed:
         """The operator on these operands; raises `UndefinedOperator` if there is none for them."""
         for each in operands:
-            if each.role is Role.ROW:
+            if each.type.oid == RECORD.oid:
                 raise FeatureNotSupported.of(f"the operator {name} on rows", at)
         candidate = self._chosen(name, operands, at)
         return self.written(candidate, operands, at)
@@ -70,6 +74,8 @@ class Operators:
         """The entry with its arguments converted."""
         function = candidate.function
         converted, use = self.use(candidate, values, at)
+        if function.name in _ARITHMETIC and name_of(use.result) in _WHOLE:
+            self._statement.whole_results[shown(use.result)] = None
         sql = operand(self.filled(function, use, at))
         nullable = not function.never_null
         return Typed(sql, use.result, at, converted, nullable=nullable)

@@ -17,8 +17,9 @@ from waterclock.sql.binding.ordering import check_sortable
 from waterclock.sql.binding.overloads import Candidate
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Role, Typed, operand
+from waterclock.sql.dialect.equality import may_look_different
 from waterclock.sql.dialect.letting import let
-from waterclock.sql.dialect.types import is_array, is_unconstrained, name_of, spark_type
+from waterclock.sql.dialect.types import is_array, name_of, spark_type
 from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.query import tree
 
@@ -104,7 +105,7 @@ class OrderedSets:
             f"NAMED_STRUCT('b', CAST(NULL AS {kind}), 'm', 0, 'c', CAST(NULL AS {kind}), 'n', 0)"
         )
         last, this = (
-            key_sql(replace(value, sql=each)) if is_unconstrained(value.type) else each
+            key_sql(replace(value, sql=each)) if may_look_different(value.type) else each
             for each in ("s.c", "e.v")
         )
         count = f"CASE WHEN {last} <=> {this} THEN s.n + 1 ELSE 1 END"
@@ -129,5 +130,6 @@ def _sorted(value: Typed, item: tree.SortItem, condition: Typed | None) -> str:
     if condition is not None:
         wanted = f"{condition.sql} AND {wanted}"
     less, more = ("1", "-1") if item.descending else ("-1", "1")
-    order = f"CASE WHEN x.k < y.k THEN {less} WHEN x.k > y.k THEN {more} ELSE 0 END"
+    tied = "WHEN x.v < y.v THEN -1 WHEN x.v > y.v THEN 1 " if may_look_different(value.type) else ""
+    order = f"CASE WHEN x.k < y.k THEN {less} WHEN x.k > y.k THEN {more} {tied}ELSE 0 END"
     return f"ARRAY_SORT(COLLECT_LIST({struct}) FILTER (WHERE {wanted}), (x, y) -> {order})"

@@ -7,9 +7,11 @@ otherwise either; it is an error when it is met.
 
 from __future__ import annotations
 
+from waterclock.model.pg_types import RECORD
 from waterclock.sql.binding.errors import UndefinedFunction
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Typed
+from waterclock.sql.dialect.equality import may_look_different
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.json_ordering import order_key
 from waterclock.sql.dialect.types import (
@@ -53,9 +55,13 @@ def check_sortable(value: Typed, *, has_arrays: bool = False) -> None:
         return
     if is_array(value.type):
         raise FeatureNotSupported.of(f"sorting by values of type {shown(value.type)}", value.at)
-    if name_of(value.type) == "regtype":
+    if value.type.oid == RECORD.oid:
         raise FeatureNotSupported(
-            "sorting by values of type regtype is not supported",
+            "sorting by rows is not supported", value.at, hint="Sort by their columns."
+        )
+    if name_of(value.type) in ("regtype", "regclass"):
+        raise FeatureNotSupported(
+            f"sorting by values of type {shown(value.type)} is not supported",
             value.at,
             hint="Cast them to text, or to oid.",
         )
@@ -66,16 +72,13 @@ def check_sortable(value: Typed, *, has_arrays: bool = False) -> None:
 
 
 def check_groupable(value: Typed) -> None:
-    """Raise if equal values of the type are not the same, or there is no telling."""
+    """Raise if there is no telling whether values of the type are equal."""
+    if value.type.oid == RECORD.oid:
+        what = "grouping by rows, or making them distinct, is not supported"
+        raise FeatureNotSupported(what, value.at, hint="Name their columns instead.")
     if name_of(value.type) == "json":
         raise UndefinedFunction(
             f"could not identify an equality operator for type {shown(value.type)}", value.at
-        )
-    if name_of(value.type) in ("interval", "_interval"):
-        raise FeatureNotSupported(
-            "grouping by values of type interval is not supported",
-            value.at,
-            hint="Group by extract(epoch from ...): intervals of the same length are equal.",
         )
 
 
@@ -92,6 +95,12 @@ def grouped_sql(value: Typed) -> str:
             value.at,
             hint="Cast them to numeric(p,s).",
         )
+    if name_of(value.type) in ("interval", "_interval"):
+        raise FeatureNotSupported(
+            "comparing rows with intervals here is not supported",
+            value.at,
+            hint="Cast them to text, or to seconds: extract(epoch from ...).",
+        )
     if name_of(value.type) not in ("jsonb", "_jsonb"):
         return value.sql
     same = f"{key_sql(value)} <=> {value.sql}"
@@ -100,5 +109,4 @@ def grouped_sql(value: Typed) -> str:
 
 def group_key_sql(value: Typed) -> str:
     """What rows are grouped by: the same for values that are equal."""
-    is_twin = is_unconstrained(value.type) or name_of(value.type) in ("jsonb", "_jsonb")
-    return key_sql(value) if is_twin else value.sql
+    return key_sql(value) if may_look_different(value.type) else value.sql

@@ -9,13 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from waterclock.model.pg_types import BOOL, TEXT, array_of, numeric
+from waterclock.model.pg_types import BOOL, RECORD, TEXT, array_of, numeric
 from waterclock.sql.binding.context import Place
+from waterclock.sql.binding.cutting import kept_inside
 from waterclock.sql.binding.errors import DatatypeMismatch, WrongObjectKind
+from waterclock.sql.binding.row_comparisons import RowComparisons
 from waterclock.sql.binding.simple import array_test, column_test, membership_test, null_test
-from waterclock.sql.binding.typed import Role, Typed, operand
+from waterclock.sql.binding.typed import Role, Typed
 from waterclock.sql.dialect import datetimes as dt
-from waterclock.sql.dialect import jsons as js
+from waterclock.sql.dialect.equality import equality_key
 from waterclock.sql.dialect.scaled import to_exact
 from waterclock.sql.dialect.types import (
     element_type,
@@ -24,8 +26,7 @@ from waterclock.sql.dialect.types import (
     name_of,
     shown,
 )
-from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
-from waterclock.sql.functions.arrays import array_key
+from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.functions.comparisons import SIGNS
 from waterclock.sql.query import tree
 
@@ -43,16 +44,27 @@ class Predicates:
     def __init__(self, expressions: Expressions) -> None:
         self._expressions = expressions
         self._coercion = expressions.coercion
+        self._rows = RowComparisons(self)
 
     def binary(self, node: tree.Binary, place: Place) -> Typed:
         left = self._expressions.bind(node.left, place)
-        right = self._expressions.bind(node.right, place)
+        right = self._right(left, node, place)
+        if node.operator == "=":
+            left, right = kept_inside(left, right, place.scope)
         return self.compared(node.operator, left, right, node.at)
+
+    def _right(self, left: Typed, node: tree.Binary, place: Place) -> Typed:
+        """The operand on the right, which is a row if it is a query behind a row of values."""
+        is_made = left.composite is not None and left.composite.is_made
+        if is_made and isinstance(node.right, tree.Subquery):
+            width = len(left.parts)
+            return self._expressions.subqueries.row(node.right.query, width, place, node.at)
+        return self._expressions.bind(node.right, place)
 
     def compared(self, operator: str, left: Typed, right: Typed, at: int) -> Typed:
         """An operator on two operands, which may be rows."""
         if left.role is Role.ROW or right.role is Role.ROW:
-            return self._rows(operator, left, right, at)
+            return self._rows.compared(operator, left, right, at)
         if operator in SIGNS:
             with_clock = self._with_clock(operator, left, right, at)
             if with_clock is not None:
@@ -61,6 +73,10 @@ class Predicates:
         if operator in SIGNS and len(found.parts) == 2:
             return replace(found, test=column_test(operator, *found.parts))
         return found
+
+    def settled(self, value: Typed) -> Typed:
+        """The operand as a value of a type."""
+        return self._coercion.settled(value)
 
     # mz_now()
 
@@ -112,7 +128,9 @@ class Predicates:
     def test(self, node: tree.Is, place: Place) -> Typed:
         inner = self._expressions.bind(node.operand, place)
         if inner.role is Role.ROW:
-            return self._row_is_null(inner, node)
+            return self._rows.is_null(inner, node)
+        if inner.type.oid == RECORD.oid:
+            raise FeatureNotSupported.of("IS of a row that comes out of a query", node.at)
         if node.test is tree.Test.NULL:
             inner = self._coercion.settled(inner)
             words = "IS NOT NULL" if node.negated else "IS NULL"
@@ -126,37 +144,17 @@ class Predicates:
         sql = f"({inner.sql} IS {'NOT ' if node.negated else ''}{word})"
         return Typed(sql, BOOL, node.at, (inner,), nullable=False)
 
-    def _row_is_null(self, row: Typed, node: tree.Is) -> Typed:
-        if node.test is not tree.Test.NULL:
-            raise DatatypeMismatch(
-                f"argument of IS {node.test.value} must be type boolean, not type record", node.at
-            )
-        items = [self._coercion.settled(each) for each in row.parts]
-        words = "IS NOT NULL" if node.negated else "IS NULL"
-        sql = "(" + " AND ".join(f"{each.sql} {words}" for each in items) + ")"
-        return Typed(sql, BOOL, node.at, tuple(items), nullable=False)
-
     def distinct(self, node: tree.Distinct, place: Place) -> Typed:
         left = self._expressions.bind(node.left, place)
         right = self._expressions.bind(node.right, place)
-        if left.role is Role.ROW and right.role is Role.ROW:
-            return self._distinct_rows(left, right, node)
+        left, right = kept_inside(left, right, place.scope)
         if Role.ROW in (left.role, right.role):
-            raise FeatureNotSupported.of("IS DISTINCT FROM of a row and something else", node.at)
-        one, other, same = self._same(left, right, node.at)
+            return self._rows.distinct(left, right, node)
+        one, other, same = self.same(left, right, node.at)
         sql = f"({same})" if node.negated else f"(NOT ({same}))"
         return Typed(sql, BOOL, node.at, (one, other), nullable=False)
 
-    def _distinct_rows(self, left: Typed, right: Typed, node: tree.Distinct) -> Typed:
-        if len(left.parts) != len(right.parts):
-            raise SyntaxFault("unequal number of entries in row expressions", node.at)
-        found = [self._same(*pair, node.at) for pair in zip(left.parts, right.parts, strict=True)]
-        same = " AND ".join(f"({each})" for _, _, each in found)
-        sql = f"({same})" if node.negated else f"(NOT ({same}))"
-        parts = tuple(part for one, other, _ in found for part in (one, other))
-        return Typed(sql, BOOL, node.at, parts, nullable=False)
-
-    def _same(self, left: Typed, right: Typed, at: int) -> tuple[Typed, Typed, str]:
+    def same(self, left: Typed, right: Typed, at: int) -> tuple[Typed, Typed, str]:
         """Two operands as they are compared, and whether they are equal, or both null."""
         equal = self._expressions.operators.apply("=", (left, right), at)
         one, other = equal.parts
@@ -188,8 +186,7 @@ class Predicates:
     def membership(self, node: tree.In, place: Place) -> Typed:
         value = self._expressions.bind(node.operand, place)
         if isinstance(node.items, tree.Query):
-            values = list(value.parts) if value.role is Role.ROW else [value]
-            return self._expressions.subqueries.membership(values, node, place)
+            return self._expressions.subqueries.membership(value, node, place)
         items = [self._expressions.bind(each, place) for each in node.items]
         if value.role is Role.ROW or any(each.role is Role.ROW for each in items):
             return self._any_equal(value, items, node)
@@ -270,38 +267,6 @@ class Predicates:
             raise WrongObjectKind("op ANY/ALL (array) requires array on right side", node.at)
         return right
 
-    # Rows
-
-    def _rows(self, operator: str, left: Typed, right: Typed, at: int) -> Typed:
-        if left.role is not Role.ROW or right.role is not Role.ROW:
-            raise FeatureNotSupported.of("a comparison of a row with something else", at)
-        if len(left.parts) != len(right.parts):
-            raise SyntaxFault("unequal number of entries in row expressions", at)
-        if operator not in SIGNS:
-            raise FeatureNotSupported.of(f"the operator {operator} on rows", at)
-        pairs = list(zip(left.parts, right.parts, strict=True))
-        if operator in ("=", "<>"):
-            equal = [self.compared("=", one, other, at) for one, other in pairs]
-            sql = "(" + " AND ".join(each.sql for each in equal) + ")"
-            if operator == "<>":
-                sql = f"(NOT {sql})"
-            return Typed(sql, BOOL, at, tuple(equal))
-        return self._lexicographic(operator, pairs, at)
-
-    def _lexicographic(self, operator: str, pairs: list[tuple[Typed, Typed]], at: int) -> Typed:
-        """The first pair that differs decides; one with a null makes the whole unknown."""
-        strict = operator[0]
-        *others, last = pairs
-        found = self.compared(operator, *last, at)
-        parts = [found]
-        sql = found.sql
-        for one, other in reversed(others):
-            less = self.compared(strict, one, other, at)
-            equal = self.compared("=", one, other, at)
-            parts += [less, equal]
-            sql = f"(CASE WHEN {equal.sql} THEN {sql} ELSE {less.sql} END)"
-        return Typed(operand(sql), BOOL, at, tuple(parts))
-
 
 def _comparable(value: Typed) -> str:
     """The SQL by which values of the type are told apart."""
@@ -309,27 +274,9 @@ def _comparable(value: Typed) -> str:
 
 
 def key_sql(value: Typed) -> str:
-    """What Spark is to compare: intervals by length, `character` without blanks at the end.
-
-    Numbers in `jsonb`, and those with scales of their own, are equal whatever zeros they have at
-    their end.
-    """
-    match name_of(value.type):
-        case "numeric" if is_unconstrained(value.type):
-            return f"{value.sql}.v"
-        case "_numeric":
-            return array_key(value.sql, value.type)
-        case "interval":
-            return dt.total_micros(value.sql)
-        case "jsonb":
-            return js.canonical(value.sql)
-        case "_jsonb":
-            return f"TRANSFORM({value.sql}, e -> {js.canonical('e')})"
-        case "bpchar":
-            return f"RTRIM({value.sql})"
-        case "json":
-            raise DatatypeMismatch(
-                f"could not identify an equality operator for type {shown(value.type)}", value.at
-            )
-        case _:
-            return value.sql
+    """What Spark is to compare: the same for values that are equal."""
+    if name_of(value.type) == "json":
+        raise DatatypeMismatch(
+            f"could not identify an equality operator for type {shown(value.type)}", value.at
+        )
+    return equality_key(value.sql, value.type)

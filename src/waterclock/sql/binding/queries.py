@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from waterclock.model.pg_types import INT8
+from waterclock.model.pg_types import INT4, INT8, PgType
 from waterclock.sql.binding.api import BoundColumn, Context, SimpleQuery
 from waterclock.sql.binding.blocks import Block, Output, SortTerm
 from waterclock.sql.binding.context import Place
+from waterclock.sql.binding.cutting import cuts
 from waterclock.sql.binding.errors import (
     DuplicateAlias,
     InvalidColumnReference,
@@ -17,9 +18,11 @@ from waterclock.sql.binding.errors import (
     UndefinedColumn,
 )
 from waterclock.sql.binding.expressions import Expressions
+from waterclock.sql.binding.locking import note_locks
 from waterclock.sql.binding.ordering import check_groupable, check_sortable
 from waterclock.sql.binding.recursion import Recursion, references
 from waterclock.sql.binding.representatives import combined, combined_all, has_twins
+from waterclock.sql.binding.row_order import UNKNOWN_ORDER, RowOrder
 from waterclock.sql.binding.scope import Scope
 from waterclock.sql.binding.selects import Selects, output_named, output_position
 from waterclock.sql.binding.statement import Statement
@@ -37,8 +40,25 @@ class CommonTable:
 
     sql: str
     columns: tuple[BoundColumn, ...]
+    order: RowOrder = UNKNOWN_ORDER
+    width: int = 0
+    """How many columns the SQL has, with those that are only sorted by."""
 
 
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """The columns that those of a query are assigned to, as far as they are known."""
+
+    types: tuple[PgType | None, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def each(self, values: Sequence[Typed]) -> Iterator[tuple[Typed, PgType | None, str | None]]:
+        for place, value in enumerate(values):
+            wanted = self.types[place] if place < len(self.types) else None
+            yield value, wanted, self.names[place] if place < len(self.names) else None
+
+
+_NO_TARGETS = Targets()
 CommonTables = Mapping[str, CommonTable]
 
 
@@ -53,26 +73,50 @@ class Queries:
         self._recursion = Recursion(self)
         self._tables: dict[int, CommonTables] = {}
 
-    def block(self, query: tree.Query, outer: Scope | None, tables: CommonTables) -> Block:
+    def block(
+        self,
+        query: tree.Query,
+        outer: Scope | None,
+        tables: CommonTables,
+        *,
+        is_cut: bool = False,
+    ) -> Block:
         """A query, with its columns in types."""
-        block = self.open_block(query, outer, tables)
+        block = self.open_block(query, outer, tables, is_cut=is_cut)
         settle = self.expressions.coercion.settled
         return block.with_values([settle(output.value) for output in block.outputs])
 
-    def open_block(self, query: tree.Query, outer: Scope | None, tables: CommonTables) -> Block:
-        """A query, some of whose columns may still be without a type."""
-        tables = self._with(query, outer, tables)
-        scope = Scope(self.statement.scope(), outer)
+    def open_block(
+        self,
+        query: tree.Query,
+        outer: Scope | None,
+        tables: CommonTables,
+        targets: Targets = _NO_TARGETS,
+        *,
+        is_cut: bool = False,
+    ) -> Block:
+        """A query, some of whose columns may still be without a type.
+
+        Rows of VALUES that are nothing else are assigned to `targets` each on its own. `is_cut` is
+        whether the query that reads it keeps only some of the rows.
+        """
+        is_cut = is_cut or cuts(query)
+        tables = self._with(query, outer, tables, is_cut=is_cut)
+        scope = Scope(self.statement.scope(), outer, is_cut=is_cut)
         self._tables[scope.number] = tables
         match query.body:
             case tree.Select() as select:
                 block = self._selects.bind(select, query, scope, tables)
             case tree.Values() as values:
-                block = self._values(values, query, scope)
+                block = self._values(values, query, scope, targets)
             case tree.SetOperation() as operation:
-                block = self._set_operation(operation, query, outer, tables)
+                block = self._set_operation(operation, query, outer, tables, is_cut=is_cut)
             case _:
                 assert_never(query.body)
+        if query.locks:
+            is_set_returning = self.expressions.calling.is_set_returning
+            note_locks(query, block, scope, self.statement, is_set_returning)
+            block = replace(block, simple=None)
         return self._limited(block, query, scope)
 
     def tables(self, scope: Scope) -> CommonTables:
@@ -81,7 +125,9 @@ class Queries:
 
     # WITH
 
-    def _with(self, query: tree.Query, outer: Scope | None, tables: CommonTables) -> CommonTables:
+    def _with(
+        self, query: tree.Query, outer: Scope | None, tables: CommonTables, *, is_cut: bool
+    ) -> CommonTables:
         if query.with_ is None:
             return tables
         if query.with_.is_recursive:
@@ -98,8 +144,10 @@ class Queries:
                 sql, columns = self._recursion.bound(table, outer, found)
                 found[table.name] = self.common_table(sql, columns, table)
                 continue
-            block = self.block(table.query, outer, found)
-            found[table.name] = self.common_table(block.sql(), block.columns(), table)
+            block = self.block(table.query, outer, found, is_cut=is_cut)
+            source, order = block.as_source()
+            named = self.common_table(source.sql(), block.columns(), table)
+            found[table.name] = replace(named, order=order, width=len(source.outputs))
         return found
 
     def common_table(
@@ -110,36 +158,47 @@ class Queries:
 
     # VALUES
 
-    def _values(self, values: tree.Values, query: tree.Query, scope: Scope) -> Block:
+    def _values(
+        self, values: tree.Values, query: tree.Query, scope: Scope, targets: Targets
+    ) -> Block:
         width = len(values.rows[0])
         place = Place(scope, "VALUES")
         rows: list[list[Typed]] = []
         for row in values.rows:
             if len(row) != width:
                 raise SyntaxFault("VALUES lists must all be the same length", row[0].at)
-            rows.append([self.expressions.bind(each, place) for each in row])
-        for row_values in rows:
-            for value in row_values:
-                if value.role is Role.ROW:
-                    raise FeatureNotSupported.of("a row as a value", value.at)
+            rows.append([self._value(each, place) for each in row])
         if len(rows) == 1:
             outputs = [Output(f"column{n + 1}", value) for n, value in enumerate(rows[0])]
             order = self._output_order(query, outputs)
             return Block(tuple(outputs), lambda columns: f"SELECT {', '.join(columns)}", order)
+        if not query.order and query.limit is None and query.offset is None:
+            rows = [self._assigned(row, targets) for row in rows]
         return self._many_rows(rows, query, width)
+
+    def _value(self, node: tree.Expression, place: Place) -> Typed:
+        """A value, perhaps still without a type."""
+        found = self.expressions.bind(node, place)
+        return found if found.role is not Role.ROW else self.expressions.coercion.settled(found)
+
+    def _assigned(self, row: Sequence[Typed], targets: Targets) -> list[Typed]:
+        assigned = self.expressions.coercion.assigned
+        return [
+            value if wanted is None else assigned(value, wanted, name)
+            for value, wanted, name in targets.each(row)
+        ]
 
     def _many_rows(self, rows: list[list[Typed]], query: tree.Query, width: int) -> Block:
         coercion = self.expressions.coercion
         columns = [coercion.unified([row[n] for row in rows], "VALUES")[0] for n in range(width)]
         lines = [[column[n] for column in columns] for n in range(len(rows))]
         alias = self.statement.alias()
-        names = ", ".join(f"c{n + 1}" for n in range(width))
+        names = ", ".join([*(f"c{n + 1}" for n in range(width)), "n"])
+        texts = [", ".join([*(v.sql for v in line), str(n)]) for n, line in enumerate(lines)]
         if all(value.known is not None for line in lines for value in line):
-            texts = ", ".join(f"({', '.join(v.sql for v in line)})" for line in lines)
-            source = f"(VALUES {texts})"
+            source = f"(VALUES {', '.join(f'({text})' for text in texts)})"
         else:
-            texts = " UNION ALL ".join(f"SELECT {', '.join(v.sql for v in line)}" for line in lines)
-            source = f"({texts})"
+            source = f"({' UNION ALL '.join(f'SELECT {text}' for text in texts)})"
         outputs = [
             Output(
                 f"column{n + 1}",
@@ -158,6 +217,7 @@ class Queries:
             tuple(outputs),
             lambda shown: f"SELECT {', '.join(shown)} FROM {source} AS {alias}({names})",
             order,
+            made_in=(SortTerm(Typed(f"{alias}.n", INT4, 0, nullable=False), False, None),),
         )
 
     # Set operations
@@ -168,10 +228,12 @@ class Queries:
         query: tree.Query,
         outer: Scope | None,
         tables: CommonTables,
+        *,
+        is_cut: bool,
     ) -> Block:
         word = operation.operator.value
-        left = self.open_block(operation.left, outer, tables)
-        right = self.open_block(operation.right, outer, tables)
+        left = self.open_block(operation.left, outer, tables, is_cut=is_cut)
+        right = self.open_block(operation.right, outer, tables, is_cut=is_cut)
         if len(left.outputs) != len(right.outputs):
             first = next((output.value.at for output in right.outputs), operation.right.at)
             raise SyntaxFault(f"each {word} query must have the same number of columns", first)

@@ -8,8 +8,11 @@ takes the elements of a JSON array.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from waterclock.model.manner import Manner
 from waterclock.model.pg_types import TEXT, PgType
+from waterclock.sql.binding.typed import Typed
 from waterclock.sql.dialect import json_reading
 from waterclock.sql.dialect import jsons as js
 from waterclock.sql.dialect import raw_jsons as raw
@@ -19,19 +22,31 @@ from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.types import JSON, element_type, is_array, name_of, shown
 from waterclock.sql.errors import FeatureNotSupported
-from waterclock.sql.functions.registry import Use
 
 _WRONG = "22023"
 
 
-def records(name: str, use: Use, columns: Sequence[tuple[str, PgType]], at: int) -> str:
-    """An array of structs with the fields `f0`, `f1`, ...; of one for a single object."""
-    [value] = use.arguments
+Columns = Sequence[tuple[str, PgType]]
+
+
+def records(
+    name: str,
+    value: Typed,
+    columns: Columns,
+    manner: Manner,
+    at: int,
+    defaults: Sequence[str] | None = None,
+) -> str:
+    """An array of structs with the fields `f0`, `f1`, ...; of one for a single object.
+
+    `defaults` stand for members that are not there.
+    """
     is_raw = value.type == JSON
+    writer = _Rows(columns, manner, is_raw, defaults)
     try:
         if name.endswith("recordset"):
-            return _of_array(name, value.sql, columns, use.zone, is_raw=is_raw)
-        row = _row("d.v", columns, use.zone, is_raw=is_raw)
+            return _of_array(name, value.sql, writer)
+        row = writer.row("d.v")
     except NoConversion as problem:
         raise FeatureNotSupported.of(str(problem), at) from None
     plain = raw.bare("d.v") if is_raw else "d.v"
@@ -40,16 +55,40 @@ def records(name: str, use: Use, columns: Sequence[tuple[str, PgType]], at: int)
     return let({"v": value.sql}, "d", body)
 
 
-def _of_array(
-    name: str, value: str, columns: Sequence[tuple[str, PgType]], zone: str, *, is_raw: bool
-) -> str:
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Writes rows of the columns."""
+
+    columns: Columns
+    manner: Manner
+    is_raw: bool
+    defaults: Sequence[str] | None
+
+    def row(self, value: str) -> str:
+        members = raw.members(value) if self.is_raw else js.members(value)
+        fields = [f"'f{place}', {self._field(place)}" for place in range(len(self.columns))]
+        return let({"m": members}, "r", f"NAMED_STRUCT({', '.join(fields)})")
+
+    def _field(self, place: int) -> str:
+        name, declared = self.columns[place]
+        is_it = f"k -> k.k = {quoted(name)}"
+        found = f"TRY_ELEMENT_AT(FILTER(r.m, {is_it}), -1).v"
+        bare = raw.bare(found) if self.is_raw else found
+        read = _converted("c.v", declared, self.manner, is_raw=self.is_raw)
+        converted = let({"v": bare}, "c", read)
+        if self.defaults is None:
+            return converted
+        return f"(CASE WHEN EXISTS(r.m, {is_it}) THEN {converted} ELSE {self.defaults[place]} END)"
+
+
+def _of_array(name: str, value: str, writer: _Rows) -> str:
+    is_raw = writer.is_raw
     plain = raw.bare("d.v") if is_raw else "d.v"
     item = raw.bare("x") if is_raw else "x"
     pieces = raw.pieces("d.v") if is_raw else js.pieces("d.v")
     not_array = raised(_WRONG, f"cannot call {name} on a non-array")
     not_object = raised(_WRONG, f"argument of {name} must be an array of objects")
-    row = _row("x", columns, zone, is_raw=is_raw)
-    each = f"CASE WHEN {js.is_object(item)} THEN {row} ELSE {not_object} END"
+    each = f"CASE WHEN {js.is_object(item)} THEN {writer.row('x')} ELSE {not_object} END"
     body = (
         f"(CASE WHEN NOT {js.is_array(plain)} THEN {not_array}"
         f" ELSE TRANSFORM({pieces}, x -> {each}) END)"
@@ -57,39 +96,28 @@ def _of_array(
     return let({"v": value}, "d", body)
 
 
-def _row(value: str, columns: Sequence[tuple[str, PgType]], zone: str, *, is_raw: bool) -> str:
-    members = raw.members(value) if is_raw else js.members(value)
-    fields = []
-    for place, (name, declared) in enumerate(columns):
-        found = f"TRY_ELEMENT_AT(FILTER(r.m, k -> k.k = {quoted(name)}), -1).v"
-        bare = raw.bare(found) if is_raw else found
-        converted = _converted("c.v", declared, zone, is_raw=is_raw)
-        fields.append(f"'f{place}', {let({'v': bare}, 'c', converted)}")
-    return let({"m": members}, "r", f"NAMED_STRUCT({', '.join(fields)})")
-
-
-def _converted(value: str, declared: PgType, zone: str, *, is_raw: bool) -> str:
+def _converted(value: str, declared: PgType, manner: Manner, *, is_raw: bool) -> str:
     """A JSON value in the type of a column."""
     if is_array(declared):
-        return _array(value, declared, zone, is_raw=is_raw)
+        return _array(value, declared, manner, is_raw=is_raw)
     if name_of(declared) in ("json", "jsonb"):
         made = json_reading.normal(value) if is_raw and name_of(declared) == "jsonb" else value
         return f"(CASE WHEN {value} <> 'null' THEN {made} END)"
     try:
-        made = cast_sql("w.v", TEXT, declared, zone, explicit=False).sql
+        made = cast_sql("w.v", TEXT, declared, manner, explicit=False).sql
     except NoConversion:
         raise NoConversion(f"a column of type {shown(declared)} of JSON") from None
     return let({"v": js.text_of_json(value)}, "w", f"({made})")
 
 
-def _array(value: str, declared: PgType, zone: str, *, is_raw: bool) -> str:
+def _array(value: str, declared: PgType, manner: Manner, *, is_raw: bool) -> str:
     inner = element_type(declared)
     items = raw.pieces(value) if is_raw else js.pieces(value)
     nested = raised("0A000", "an array of more than one dimension is not supported")
     text = raised("0A000", "an array of JSON that is written as text is not supported")
     wrong = raised("22P02", "expected JSON array")
     item = raw.bare("y") if is_raw else "y"
-    one = let({"v": item}, "i", _converted("i.v", inner, zone, is_raw=is_raw))
+    one = let({"v": item}, "i", _converted("i.v", inner, manner, is_raw=is_raw))
     if name_of(inner) not in ("json", "jsonb"):
         one = f"CASE WHEN {js.is_array(item)} THEN {nested} ELSE {one} END"
     return (

@@ -1,9 +1,9 @@
-"""Values that are equal without being the same: 1.0 and 1, as `numeric` and in `jsonb`.
+"""Values that are equal without being the same: 1.0 and 1, in `jsonb` too; a month and 30 days.
 
 Rows are grouped by a form of the value in which equal ones are the same. What a group shows is one
 of the values that it was made from: of those PostgreSQL shows the first that it meets, here it is
-the one whose text comes first, so that it depends on the data alone. Of several columns it is the
-values of one row.
+the one that comes first as it is held, so that it depends on the data alone. Of several columns it
+is the values of one row.
 
 INTERSECT ALL and EXCEPT ALL show it as often as the group has rows on both sides, or more rows on
 the first.
@@ -21,7 +21,8 @@ from waterclock.model.pg_types import PgType
 from waterclock.sql.binding.blocks import Block, Output
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Role, Typed
-from waterclock.sql.dialect.types import element_type, is_array, is_unconstrained, name_of
+from waterclock.sql.dialect.equality import may_look_different
+from waterclock.sql.dialect.types import element_type, is_array, is_unconstrained
 from waterclock.sql.query import tree
 
 _HAVING = {
@@ -33,7 +34,7 @@ _HAVING = {
 
 def has_twins(value: Typed) -> bool:
     """Whether values of the type can be equal and look different."""
-    return name_of(value.type) in ("jsonb", "_jsonb") or is_scaled(value.type)
+    return may_look_different(value.type)
 
 
 def is_scaled(declared: PgType) -> bool:

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from waterclock.model.pg_types import RECORD
 from waterclock.sql.binding.errors import (
     AmbiguousColumn,
     DuplicateAlias,
     UndefinedColumn,
     UndefinedRelation,
 )
-from waterclock.sql.binding.typed import Column, Typed
+from waterclock.sql.binding.row_order import UNKNOWN_ORDER, RowOrder
+from waterclock.sql.binding.typed import Column, Composite, Role, Typed
 from waterclock.sql.errors import FeatureNotSupported
 
 
@@ -31,6 +33,10 @@ class Relation:
     """Whether its rows are the values of a function, so that its name means the value too."""
     is_padded: bool = False
     """Whether a join may give a row of nulls in its place."""
+    witness: str | None = None
+    """The SQL of a column that is null only in such a row."""
+    hidden_name: str | None = None
+    """The name that an alias stands in front of."""
 
     def is_called(self, parts: Sequence[str]) -> bool:
         if len(parts) == 1:
@@ -51,6 +57,12 @@ class Scope:
     """Columns of this query, or of those around it, that queries inside it have named."""
     extended: list[str] = field(default_factory=list)
     """What is computed of the rows, under names of their own, before the select list."""
+    extended_first: list[str] = field(default_factory=list)
+    """What is computed of the rows before WHERE."""
+    order: RowOrder = UNKNOWN_ORDER
+    """The order in which the rows of FROM come."""
+    is_cut: bool = False
+    """Whether only some of the rows are kept, or counted, here or by a query that reads this."""
 
     def add(self, relation: Relation, at: int) -> None:
         if relation.name is not None and any(r.name == relation.name for r in self.relations):
@@ -61,22 +73,39 @@ class Scope:
         """The column of that name; raises what is wrong with the name."""
         found = self._found(parts, at)
         if found is None and len(parts) == 1:
-            row = self.row(parts)
-            if row is not None and row.is_value:
-                [found] = self.starred(parts, at)
+            found = self._row_named(parts, at)
         if found is not None:
             return found
         raise self._unknown(parts, at)
 
-    def whole_row(self, parts: tuple[str, ...], at: int) -> list[Typed] | None:
-        """The columns of the relation that a name means; None if it means a column, or nothing."""
-        relation = self.row(parts)
-        if relation is None or relation.is_value or self._found(parts, at) is not None:
+    def whole_row(self, parts: tuple[str, ...], at: int) -> Typed | None:
+        """The row of the relation that a name means; None if it means a column, or nothing."""
+        if self._found(parts, at) is not None:
             return None
-        if relation.is_padded:
-            what = f'the whole row of "{parts[-1]}", for which a join may have none, as a value'
-            raise FeatureNotSupported.of(what, at)
-        return self.starred(parts, at)
+        found = self._row_named(parts, at)
+        return None if found is None or found.composite is None else found
+
+    def row_of(self, parts: tuple[str, ...], at: int) -> Typed:
+        """`t.*` as one value; raises if there is no such relation."""
+        found = self._row_named(parts, at)
+        if found is None:
+            raise self._missing(parts[-1], at)
+        return found
+
+    def _row_named(self, parts: tuple[str, ...], at: int) -> Typed | None:
+        """The row of a relation; of a function that gives values, just the value."""
+        relation = self.row(parts)
+        if relation is None:
+            return None
+        fields = self.starred(parts, at)
+        if relation.is_value:
+            [value] = fields
+            return value
+        names = tuple(column.name for column in relation.columns)
+        composite = Composite(
+            names, is_padded=relation.is_padded, witness=relation.witness, relation=relation.name
+        )
+        return Typed("", RECORD, at, tuple(fields), role=Role.ROW, composite=composite)
 
     def row(self, parts: Sequence[str]) -> Relation | None:
         """The relation, of this query or one around, whose whole row the name means."""
@@ -98,11 +127,21 @@ class Scope:
         while scope is not None:
             column = scope._own(parts, at)
             if column is not None:
+                self._require_near(scope, parts, at)
                 reference = _reference(column, at)
                 self._tell_outer([reference])
                 return reference
             scope = scope.outer
         return None
+
+    def _require_near(self, scope: Scope, parts: tuple[str, ...], at: int) -> None:
+        """Raise if the scope is that of a query further out than the next one around."""
+        if scope is not self and scope is not self.outer:
+            raise FeatureNotSupported(
+                f'"{".".join(parts)}" of a query more than one level around is not supported',
+                at,
+                hint="Join the relations in FROM instead.",
+            )
 
     def _tell_outer(self, references: list[Typed]) -> None:
         """Let the queries around know which of their columns were named in here."""
@@ -148,24 +187,31 @@ class Scope:
         while scope is not None:
             relation = scope.relation(parts)
             if relation is not None:
+                self._require_near(scope, parts, at)
                 references = [_reference(each, at) for each in relation.columns]
                 self._tell_outer(references)
                 return references
             scope = scope.outer
-        raise _missing(parts[-1], at)
+        raise self._missing(parts[-1], at)
 
     def _unknown(self, parts: tuple[str, ...], at: int) -> Exception:
         *qualifier, name = parts
         if qualifier:
-            return _missing(qualifier[-1], at)
-        if self.row(parts) is not None:
-            return FeatureNotSupported.of(f'the whole row of "{name}" as a value', at)
+            return self._missing(qualifier[-1], at)
         return UndefinedColumn(f'column "{name}" does not exist', at)
+
+    def _missing(self, name: str, at: int) -> Exception:
+        """No relation has the name: or one would, if it had no alias."""
+        scope: Scope | None = self
+        while scope is not None:
+            for relation in scope.relations:
+                if relation.hidden_name == name:
+                    what = f'invalid reference to FROM-clause entry for table "{name}"'
+                    hint = f'Perhaps you meant to reference the table alias "{relation.name}".'
+                    return UndefinedRelation(what, at, hint=hint)
+            scope = scope.outer
+        return UndefinedRelation(f'missing FROM-clause entry for table "{name}"', at)
 
 
 def _reference(column: Column, at: int) -> Typed:
     return Typed(column.sql, column.type, at, nullable=column.nullable, column=column)
-
-
-def _missing(name: str, at: int) -> Exception:
-    return UndefinedRelation(f'missing FROM-clause entry for table "{name}"', at)

@@ -46,6 +46,8 @@ class _Clauses:
     having: Typed | None
     extended: Sequence[str] = ()
     """What is computed of the rows first."""
+    extended_first: Sequence[str] = ()
+    """What is computed of the rows before WHERE."""
 
 
 _SORTED_BY_A_KEY = frozenset({"jsonb", "interval", "bpchar"})
@@ -66,7 +68,8 @@ class Selects:
     ) -> Block:
         """The block of a SELECT with the ORDER BY of its query."""
         source = self._sources.bind(select.sources, scope, tables)
-        plain = Place(scope, "WHERE", windows=dict(select.windows))
+        extends = select.assigned is None and not self._may_aggregate(select, query)
+        plain = Place(scope, "WHERE", windows=dict(select.windows), extends=extends)
         where = None
         if select.where is not None:
             deciding = replace(plain, is_conjunct=True)
@@ -78,6 +81,8 @@ class Selects:
                 items, source = self._without_inner(items, source, scope, tables)
         plain = replace(plain, is_grouped=select.group_by is not None)
         shown = replace(plain, clause="SELECT", allows_aggregates=True, allows_windows=True)
+        if not self._may_aggregate(select, query):
+            shown = replace(shown, order=scope.order)
         outputs = self._shown(select, items, shown)
         groups = None
         if select.group_by is not None:
@@ -104,6 +109,11 @@ class Selects:
             if groups.has_sets:
                 outputs = [replace(o, value=replace(o.value, nullable=True)) for o in outputs]
         is_distinct = select.distinct_on == ()
+        made_in: list[SortTerm] = []
+        if groups is None and not order and not is_distinct and select.assigned is None:
+            made_in = _order_of_source(scope, outputs)
+            if scope.order.is_asked:
+                order, made_in = made_in, []
         if having is not None and _asks_for_sets(having):
             plain_clauses = _Clauses(source, where, groups, None)
             whole = Block(tuple(outputs), _writer(plain_clauses, False), tuple(order), distinct_on)
@@ -113,13 +123,22 @@ class Selects:
         if scope.extended and groups is not None:
             what = "a window frame of GROUPS beside an aggregate"
             raise FeatureNotSupported.of(what, select.at)
-        clauses = _Clauses(source, where, groups, having, scope.extended)
+        clauses = _Clauses(source, where, groups, having, scope.extended, scope.extended_first)
         chooses = is_distinct and any(map(has_twins, (output.value for output in outputs)))
         writer = _writer(clauses, is_distinct and not chooses)
-        block = Block(tuple(outputs), writer, tuple(order), distinct_on)
+        block = Block(tuple(outputs), writer, tuple(order), distinct_on, made_in=tuple(made_in))
         if chooses:
             return distinct(block, self._queries.statement.alias())
         return replace(block, simple=self._simple(select, block, clauses, scope))
+
+    def _may_aggregate(self, select: tree.Select, query: tree.Query) -> bool:
+        """Whether the rows that are shown are groups."""
+        if select.group_by is not None or select.having is not None:
+            return True
+        shown = [*(each.expression for each in select.items), *(e.expression for e in query.order)]
+        calls = (call for each in shown for call in calls_in(each))
+        is_aggregate = self._expressions.calling.is_aggregate
+        return any(call.over is None and is_aggregate(call) for call in calls)
 
     def _kept(self, block: Block, having: Typed) -> Block:
         """The rows of a block that HAVING keeps, chosen outside of it.
@@ -179,9 +198,13 @@ class Selects:
                 kept = place.representatives
                 outputs += [Output(_column_name(c), kept.get(c.sql, c)) for c in found]
                 continue
+            if isinstance(item.expression, tree.AllFields):
+                fields = self._expressions.rows.fields(item.expression, place)
+                outputs += [Output(name, value) for name, value in fields]
+                continue
             value = self._expressions.bind(item.expression, place)
             if value.role is Role.ROW:
-                raise FeatureNotSupported.of("a row as a value", value.at)
+                value = self._expressions.coercion.settled(value)
             name = item.label if item.label is not None else output_name(item.expression)
             outputs.append(Output(name, value))
         return outputs
@@ -226,9 +249,10 @@ class Selects:
         """What is selected from, with relations that nobody can name."""
         if not more:
             return source
-        visible = list(scope.visible)
+        visible, order = list(scope.visible), scope.order
         joined = self._sources.bind(more, scope, tables)
         scope.visible[:] = visible  # `*` does not show them
+        scope.order = order.then(scope.order)
         return f"{source}, {joined}" if source else joined
 
     # ORDER BY and DISTINCT
@@ -346,6 +370,18 @@ class Selects:
         )
 
 
+def _order_of_source(scope: Scope, outputs: Sequence[Output]) -> list[SortTerm]:
+    """The order that the rows of FROM have; window functions sort them in orders of their own."""
+    values = [output.value for output in outputs]
+    if any(part.role is Role.WINDOW for value in values for part in value.walk()):
+        return []
+    places = {value.sql: place for place, value in reversed(list(enumerate(values)))}
+    return [
+        SortTerm(places.get(term.key.sql, term.key), term.descending, term.nulls_first)
+        for term in scope.order.terms
+    ]
+
+
 def _asks_for_sets(having: Typed) -> bool:
     return any(part.role is Role.GROUPING for part in having.walk())
 
@@ -393,7 +429,7 @@ def output_named(name: str, outputs: Sequence[Output], clause: str, at: int) -> 
 
 def _writer(clauses: _Clauses, is_distinct: bool) -> Writer:
     def write(columns: Sequence[str]) -> str:
-        if clauses.extended:
+        if clauses.extended or clauses.extended_first:
             return _piped(clauses, columns, is_distinct)
         pieces = ["SELECT DISTINCT" if is_distinct else "SELECT", ", ".join(columns)]
         if clauses.source:
@@ -411,9 +447,16 @@ def _writer(clauses: _Clauses, is_distinct: bool) -> Writer:
 
 def _piped(clauses: _Clauses, columns: Sequence[str], is_distinct: bool) -> str:
     """The block with columns computed first, which the names of its relations stay beside."""
-    pieces = [f"FROM {clauses.source}"]
+    pieces = [f"FROM {clauses.source or _ONE_ROW}", *map(_extend, clauses.extended_first)]
     if clauses.where is not None:
         pieces.append(f"WHERE {clauses.where.sql}")
-    pieces.append(f"EXTEND {', '.join(dict.fromkeys(clauses.extended))}")
+    pieces += map(_extend, dict.fromkeys(clauses.extended))
     pieces.append(f"SELECT {'DISTINCT ' if is_distinct else ''}{', '.join(columns)}")
     return " |> ".join(pieces)
+
+
+_ONE_ROW = "(SELECT 1 AS c0) AS z"
+
+
+def _extend(named: str) -> str:
+    return f"EXTEND {named}"

@@ -23,7 +23,15 @@ from waterclock.sql.binding.errors import (
     UndefinedRelation,
     located,
 )
+from waterclock.sql.binding.populating import is_populating
 from waterclock.sql.binding.records import records
+from waterclock.sql.binding.row_order import (
+    UNKNOWN_ORDER,
+    RowOrder,
+    numbered,
+    order_of_join,
+    order_of_view,
+)
 from waterclock.sql.binding.scope import Relation, Scope
 from waterclock.sql.binding.typed import Column, Typed, operand
 from waterclock.sql.dialect.types import spark_type
@@ -47,6 +55,7 @@ class Source:
     sql: str
     relations: tuple[Relation, ...]
     visible: tuple[Column, ...]
+    order: RowOrder = UNKNOWN_ORDER
 
 
 class Sources:
@@ -60,12 +69,15 @@ class Sources:
     def bind(self, items: Sequence[tree.FromItem], scope: Scope, tables: CommonTables) -> str:
         """Put the relations in scope; the SQL behind FROM."""
         texts = []
+        orders = []
         for item in items:
             source = self._source(item, scope, tables)
+            orders.append((item, source.order))
             for relation in source.relations:
                 scope.add(relation, item.at)
             scope.visible += source.visible
             texts.append(source.sql)
+        scope.order = order_of_join(orders)
         return ", ".join(texts)
 
     def _source(self, item: tree.FromItem, scope: Scope, tables: CommonTables) -> Source:
@@ -86,8 +98,11 @@ class Sources:
     def _table(self, item: tree.Table, scope: Scope, tables: CommonTables) -> Source:
         common = tables.get(item.name[0]) if len(item.name) == 1 else None
         if common is not None:
-            sql, columns = common.sql, common.columns
-            return self._named(f"({sql})", columns, item.name, item.alias, scope)
+            return self._named(
+                *(f"({common.sql})", common.columns, item.name, item.alias, scope),
+                order=common.order,
+                width=common.width,
+            )
         try:
             relation = self._statement.resolver.relation(item.name, item.at)
         except WaterclockError as error:
@@ -105,8 +120,10 @@ class Sources:
             replace(column, table_oid=relation.oid, column_number=number)
             for number, column in enumerate(relation.columns, start=1)
         )
-        is_stored = isinstance(relation.source, GlobalId)
-        return self._named(sql, columns, item.name, item.alias, scope, is_stored=is_stored)
+        if isinstance(relation.source, GlobalId):
+            return self._named(sql, columns, item.name, item.alias, scope, is_stored=True)
+        order = order_of_view(relation.source)
+        return self._named(sql, columns, item.name, item.alias, scope, order=order)
 
     def _take_over(self, relation: BoundRelation) -> None:
         """What is true of an inlined view is true of the query."""
@@ -116,10 +133,12 @@ class Sources:
         self._statement.uses_now |= inner.uses_now
         self._statement.uses_mz_now |= inner.uses_mz_now
         self._statement.nondeterministic |= dict.fromkeys(inner.nondeterministic)
+        self._statement.whole_results |= dict.fromkeys(inner.whole_results)
 
     def _derived(self, item: tree.Derived, scope: Scope, tables: CommonTables) -> Source:
         outer = scope if item.is_lateral else scope.outer
-        block = self._queries.block(item.query, outer, tables)
+        is_cut = scope.is_cut and scope.outer is not None
+        block = self._queries.block(item.query, outer, tables, is_cut=is_cut)
         if item.alias is None:
             raise SyntaxFault(
                 "subquery in FROM must have an alias",
@@ -129,7 +148,10 @@ class Sources:
         lateral = "LATERAL " if item.is_lateral else ""
         columns = block.columns()
         name = (item.alias.name,)
-        return self._named(f"{lateral}({block.sql()})", columns, name, item.alias, scope)
+        block, order = block.as_source()
+        sql = f"{lateral}({block.sql()})"
+        width = len(block.outputs)
+        return self._named(sql, columns, name, item.alias, scope, order=order, width=width)
 
     def _named(
         self,
@@ -140,8 +162,10 @@ class Sources:
         scope: Scope,
         *,
         is_stored: bool = False,
+        order: RowOrder = UNKNOWN_ORDER,
+        width: int = 0,
     ) -> Source:
-        """A relation under its name or alias."""
+        """A relation under its name or alias. There may be columns behind those that are named."""
         names = _renamed([column.name for column in columns], alias, name[-1])
         known_as = name[-1] if alias is None else alias.name
         engine_name = self._statement.alias()
@@ -159,10 +183,11 @@ class Sources:
             )
             for place, column in enumerate(columns)
         )
-        inner = ", ".join(f"c{place + 1}" for place in range(len(made)))
+        inner = ", ".join(f"c{place + 1}" for place in range(max(len(made), width)))
         text = f"{sql} AS {engine_name}" + (f"({inner})" if made else "")
-        relation = Relation(known_as, made, name if alias is None else ())
-        return Source(text, (relation,), made)
+        whole, hidden = (name, None) if alias is None else ((), name[-1])
+        relation = Relation(known_as, made, whole, hidden_name=hidden)
+        return Source(text, (relation,), made, order.under(engine_name))
 
     # Functions
 
@@ -172,6 +197,8 @@ class Sources:
             return self._beside(item, calls, scope)
         [node] = calls
         place = Place(scope, "functions in FROM")
+        if is_populating(node):
+            return self._populated(item, node, scope)
         if item.definitions:
             return self._record(item, node, scope)
         candidate, values = self._expressions.calling.set_returning(node, place)
@@ -187,6 +214,16 @@ class Sources:
             paths = [field for field, _ in fields]
         return self._exploded(array, fields, paths, item, name, scope)
 
+    def _populated(self, item: tree.FunctionTable, node: tree.Call, scope: Scope) -> Source:
+        """JSON as rows of a relation's columns."""
+        if item.definitions:
+            what = "a column definition list is redundant for a function returning a named"
+            raise SyntaxFault(f"{what} composite type", item.defined_at)
+        place = Place(scope, "functions in FROM")
+        found = self._expressions.calling.populating.rows(node, place)
+        paths = [f"f{n}" for n in range(len(found.columns))]
+        return self._exploded(found.sql, found.columns, paths, item, node.name[-1], scope)
+
     def _record(self, item: tree.FunctionTable, node: tree.Call, scope: Scope) -> Source:
         """JSON as rows of the columns that are told."""
         place = Place(scope, "functions in FROM")
@@ -199,8 +236,8 @@ class Sources:
             raise SyntaxFault(
                 "WITH ORDINALITY cannot be used with a column definition list", item.at
             )
-        _, use = self._expressions.operators.use(candidate, values, node.at)
-        array = records(name, use, item.definitions, node.at)
+        [value], use = self._expressions.operators.use(candidate, values, node.at)
+        array = records(name, value, item.definitions, use.manner, node.at)
         paths = [f"f{n}" for n in range(len(item.definitions))]
         return self._exploded(array, item.definitions, paths, item, name, scope)
 
@@ -260,9 +297,12 @@ class Sources:
         if item.with_ordinality:
             columns.append(BoundColumn("ordinality", INT8, nullable=False))
             shown.append("CAST(f.pos + 1 AS BIGINT)")
+        shown.append("f.pos")
+        order = numbered(f"c{len(shown)}")
         inner = f"SELECT POSEXPLODE({array}) AS (pos, col)"
         sql = f"LATERAL (SELECT {', '.join(shown)} FROM ({inner}) AS f)"
-        source = self._named(sql, columns, (name,), item.alias, scope)
+        width = len(shown)
+        source = self._named(sql, columns, (name,), item.alias, scope, order=order, width=width)
         [relation] = source.relations
         return replace(source, relations=(replace(relation, is_value=len(columns) == 1),))
 
@@ -271,7 +311,7 @@ class Sources:
     def _join(self, item: tree.Join, scope: Scope, tables: CommonTables) -> Source:
         left = self._source(item.left, scope, tables)
         # What stands on the left can be named by a LATERAL on the right, and by ON.
-        inner = Scope(scope.number, scope.outer, named_from_inside=scope.named_from_inside)
+        inner = _beside(scope)
         inner.relations = [*scope.relations]
         inner.visible = [*scope.visible]
         for relation in left.relations:
@@ -285,7 +325,7 @@ class Sources:
         shared = self._shared(item, left, right)
         if shared is not None:
             return self._merged(item, left, right, shared)
-        joined = Scope(scope.number, scope.outer, named_from_inside=scope.named_from_inside)
+        joined = _beside(scope)
         joined.relations = [*left.relations, *right.relations]
         joined.visible = [*left.visible, *right.visible]
         on = ""
@@ -299,6 +339,7 @@ class Sources:
             sql,
             (*left.relations, *right.relations),
             (*left.visible, *right.visible),
+            order_of_join([(item.left, left.order), (item.right, right.order)]),
         )
 
     def _shared(
@@ -350,6 +391,16 @@ class Sources:
             on = " ON TRUE"
         sql = f"({left.sql} {kind} JOIN {right.sql}{on})"
         return Source(sql, relations, (*merged, *rest))
+
+
+def _beside(scope: Scope) -> Scope:
+    """A scope of the same query, for the relations of one join."""
+    return Scope(
+        scope.number,
+        scope.outer,
+        named_from_inside=scope.named_from_inside,
+        is_cut=scope.is_cut,
+    )
 
 
 def _calls(item: tree.FunctionTable) -> list[tree.Call]:
@@ -422,6 +473,13 @@ def _with_nulls(kind: tree.JoinKind, left: Source, right: Source) -> tuple[Sourc
     return left, right
 
 
+def _witness(relation: Relation) -> str | None:
+    """A column that is never null while there is a row."""
+    if relation.is_padded:
+        return None
+    return next((column.sql for column in relation.columns if not column.nullable), None)
+
+
 def _nullable(source: Source) -> Source:
     changed = {
         id(column): replace(column, nullable=True)
@@ -431,7 +489,12 @@ def _nullable(source: Source) -> Source:
         )
     }
     relations = tuple(
-        replace(relation, columns=tuple(changed[id(c)] for c in relation.columns), is_padded=True)
+        replace(
+            relation,
+            columns=tuple(changed[id(c)] for c in relation.columns),
+            is_padded=True,
+            witness=relation.witness or _witness(relation),
+        )
         for relation in source.relations
     )
     return Source(source.sql, relations, tuple(changed[id(c)] for c in source.visible))

@@ -116,6 +116,9 @@ class Statement:
     nondeterministic: dict[str, None] = field(default_factory=dict)
     uses_now: bool = False
     uses_mz_now: bool = False
+    locks: bool = False
+    whole_results: dict[str, None] = field(default_factory=dict)
+    """The types of whole numbers that are computed, which may be too small for a result."""
     aliases: int = 0
     scopes: int = 0
 

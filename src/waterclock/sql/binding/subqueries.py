@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from waterclock.model.pg_types import BOOL, array_of
+from waterclock.model.pg_types import BOOL, RECORD, array_of
 from waterclock.sql.binding.blocks import Block
 from waterclock.sql.binding.collecting import compared_by
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.errors import DatatypeMismatch, UndefinedFunction
 from waterclock.sql.binding.ordering import order_sql
 from waterclock.sql.binding.predicates import Predicates, key_sql
-from waterclock.sql.binding.typed import Role, Typed
+from waterclock.sql.binding.typed import ANY_OF_GROUP, Composite, Role, Typed
 from waterclock.sql.dialect.types import is_array, is_unconstrained, name_of
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
 from waterclock.sql.query import tree
@@ -47,18 +47,49 @@ class InnerQueries:
             raise SyntaxFault("subquery must return only one column", at)
         [output] = block.outputs
         sql = _of_group(f"({block.sql(ordered=block.is_limited)})", place, named)
-        return Typed(sql, output.value.type, at, named)
+        return self._named(Typed(sql, output.value.type, at, named), place)
+
+    def _named(self, found: Typed, place: Place) -> Typed:
+        """A query as a value; as an argument, by a name: the engine takes no query in a lambda."""
+        if not place.extends or not place.is_argument:
+            return found
+        name = self._queries.statement.alias()
+        scope = place.scope
+        kept = scope.extended_first if place.clause == "WHERE" else scope.extended
+        kept.append(f"{found.sql} AS {name}")
+        return replace(found, sql=name)
+
+    def row(self, query: tree.Query, width: int, place: Place, at: int) -> Typed:
+        """The one row of a query of so many columns; each is a query of its own."""
+        block, named = self._inner(query, place)
+        if len(block.outputs) != width:
+            raise SyntaxFault(f"subquery has too {_few_or_many(block, width)} columns", at)
+        names = [f"c{n}" for n in range(1, width + 1)]
+        source = f"({block.sql(ordered=block.is_limited)}) AS q({', '.join(names)})"
+        fields = tuple(
+            Typed(
+                _of_group(f"(SELECT q.{name} FROM {source})", place, named),
+                *(output.value.type, at, named),
+            )
+            for name, output in zip(names, block.outputs, strict=True)
+        )
+        composite = Composite(tuple(names), is_made=True)
+        return Typed("", RECORD, at, fields, role=Role.ROW, composite=composite)
 
     def exists(self, query: tree.Query, place: Place, at: int) -> Typed:
         block, named = self._inner(query, place)
         sql = f"(EXISTS ({block.sql(ordered=block.is_limited)}))"
         return Typed(_of_group(sql, place, named), BOOL, at, named, nullable=False)
 
-    def membership(self, values: list[Typed], node: tree.In, place: Place) -> Typed:
+    def membership(self, value: Typed, node: tree.In, place: Place) -> Typed:
         assert isinstance(node.items, tree.Query)
+        if value.composite is not None and not value.composite.is_made:
+            what = "the whole row of a relation in front of IN, ANY or ALL with a query"
+            raise FeatureNotSupported.of(what, node.at)
+        values = list(value.parts) if value.role is Role.ROW else [value]
         block, named = self._inner(node.items, place)
         if len(block.outputs) != len(values):
-            many = "few" if len(block.outputs) < len(values) else "many"
+            many = _few_or_many(block, len(values))
             raise SyntaxFault(f"subquery has too {many} columns", node.at)
         left, block = self._comparable(values, block, node.at)
         if not place.is_conjunct:
@@ -111,8 +142,7 @@ class InnerQueries:
         assert isinstance(node.right, tree.Query)
         if node.operator in ("=", "<>") and node.is_all == (node.operator == "<>"):
             same = tree.In(node.left, node.right, node.is_all, node.at)
-            values = list(left.parts) if left.role is Role.ROW else [left]
-            return self.membership(values, same, place)
+            return self.membership(left, same, place)
         block, named = self._inner(node.right, place)
         if left.role is Role.ROW or len(block.outputs) != 1:
             raise SyntaxFault("subquery has too many columns", node.at)
@@ -139,15 +169,17 @@ class InnerQueries:
         declared = block.outputs[0].value.type
         if is_array(declared):
             raise FeatureNotSupported.of("an array of more than one dimension", at)
+        if declared.oid == RECORD.oid:
+            raise FeatureNotSupported.of("an array of rows", at)
         if name_of(declared) == "json":
             raise UndefinedFunction("could not identify an equality operator for type json", at)
-        if block.order:
+        if block.order or (block.made_in and block.distinct_on is None):
             source, gathered = self._in_order(block, at)
         else:
             source = f"({block.sql()}) AS q(c1)"
             gathered = "ARRAY_SORT(COLLECT_LIST(NAMED_STRUCT('v', q.c1)))"
         sql = f"(SELECT TRANSFORM({gathered}, e -> e.v) FROM {source})"
-        return Typed(sql, array_of(declared), at, named, nullable=False)
+        return self._named(Typed(sql, array_of(declared), at, named, nullable=False), place)
 
     def _in_order(self, block: Block, at: int) -> tuple[str, str]:
         """The rows of a query of one column, and an array of them in their order, cut as it says.
@@ -159,19 +191,23 @@ class InnerQueries:
             raise FeatureNotSupported.of(what, at)
         keys = [
             block.outputs[term.key].value if isinstance(term.key, int) else term.key
-            for term in block.order
+            for term in block.sorted_by
         ]
         [output] = block.outputs
         inner = [f"{order_sql(key)} AS k{n}" for n, key in enumerate(keys)]
         source = f"({block.write([f'{output.value.sql} AS v', *inner])}) AS q"
         fields = [*(f"'k{n}', q.k{n}" for n in range(len(keys))), "'v', q.v"]
-        items = [(f"k{n}", t.descending, t.nulls_first) for n, t in enumerate(block.order)]
+        items = [(f"k{n}", t.descending, t.nulls_first) for n, t in enumerate(block.sorted_by)]
         rows = f"COLLECT_LIST(NAMED_STRUCT({', '.join(fields)}))"
         gathered = f"ARRAY_SORT({rows}, {compared_by(items)})"
         if block.is_limited:
             count = 2**31 - 1 if block.limit is None else block.limit
             gathered = f"SLICE({gathered}, {(block.offset or 0) + 1}, {count})"
         return source, gathered
+
+
+def _few_or_many(block: Block, wanted: int) -> str:
+    return "few" if len(block.outputs) < wanted else "many"
 
 
 def _require_no_aggregate(values: Sequence[Typed], at: int) -> None:
@@ -192,5 +228,5 @@ def _of_group(sql: str, place: Place, named: tuple[Typed, ...]) -> str:
     depends = any(part.column is not None for value in named for part in value.walk())
     has_aggregate = any(part.role is Role.AGGREGATE for value in named for part in value.walk())
     if place.is_grouped and depends and not has_aggregate:
-        return f"ANY_VALUE({sql})"
+        return f"{ANY_OF_GROUP}{sql})"
     return sql

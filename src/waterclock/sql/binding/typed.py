@@ -20,8 +20,13 @@ from waterclock.model.pg_types import PgType
 from waterclock.persist.numerics import python_value
 from waterclock.sql.binding.api import Comparison
 from waterclock.sql.dialect.types import UNKNOWN
+from waterclock.sql.errors import FeatureNotSupported
 
 _ATOM = re.compile(r"[\w.`]+|-?[0-9][\w.]*")
+
+
+ANY_OF_GROUP = "ANY_VALUE("
+"""How what is the same for all rows of a group, without being a key, is taken from one of them."""
 
 
 class Role(Enum):
@@ -43,6 +48,8 @@ class Known:
     scalar: pa.Scalar | None = None
     is_number: bool = False
     """Whether the text is a number, of more digits than a numeric has: only a float can be it."""
+    number: int | None = None
+    """Of the name of a relation, the number of that."""
 
     @property
     def is_null(self) -> bool:
@@ -71,6 +78,20 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class Composite:
+    """What a row is beside its fields, which are the parts of the expression."""
+
+    names: tuple[str, ...]
+    is_made: bool = False
+    """Whether it is made by ROW(...): else it is the whole row of a relation."""
+    is_padded: bool = False
+    """Whether a join may have no row."""
+    witness: str | None = None
+    """The SQL of a field that is null only where there is no row."""
+    relation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Typed:
     """An expression. `parts` are those it is computed from."""
 
@@ -85,6 +106,8 @@ class Typed:
     role: Role = Role.PLAIN
     test: tuple[Comparison, ...] | None = None
     """What it asks of columns of a collection, if that is all it does."""
+    composite: Composite | None = None
+    """Of a row. It has no SQL of its own until it is settled as a value of type record."""
 
     @property
     def is_unknown(self) -> bool:
@@ -121,6 +144,21 @@ class Typed:
 
     def at_position(self, at: int) -> Typed:
         return replace(self, at=at)
+
+
+def missing_sql(row: Typed) -> str | None:
+    """SQL that is true where there is no row; None if there always is one. Raises if unknown."""
+    composite = row.composite
+    if composite is None or not composite.is_padded:
+        return None
+    if composite.witness is None:
+        raise FeatureNotSupported(
+            f'the whole row of "{composite.relation}", for which a join may have none, as a value'
+            " is not supported",
+            row.at,
+            hint="It is, if the relation has a column that is declared as NOT NULL.",
+        )
+    return f"({composite.witness} IS NULL)"
 
 
 def operand(sql: str) -> str:

@@ -46,6 +46,10 @@ class BoundWindow:
     parts: tuple[Typed, ...]
 
 
+_BY_PLACE = frozenset({"row_number", "ntile", "lag", "lead"})
+"""Functions for which it counts which row comes first, also where all are peers."""
+
+
 class Windows:
     """Binds windows."""
 
@@ -75,9 +79,7 @@ class Windows:
         ]
         frame = ""
         if window.frame is not None and has_frame:
-            self._check(window.frame)
-            if window.frame.unit is tree.FrameUnit.GROUPS and not order:
-                raise WindowFault("GROUPS mode requires an ORDER BY clause", window.at)
+            self._check_frame(window, window.frame)
             if window.frame.unit is tree.FrameUnit.GROUPS:
                 keys = self._groups(window.frame, clauses, keys, inner)
             frame = self._frame(window.frame, order, inner)
@@ -86,6 +88,9 @@ class Windows:
             if _is_range_of(window.frame, order, "numeric"):
                 places = self._places(window.frame, order, inner)
                 keys = [_as_decimal(order[0], window.order[0], places)]
+        if not keys and function in _BY_PLACE:
+            terms = place.order.terms
+            keys = [sort_key(term.key, term.descending, term.nulls_first) for term in terms]
         if not keys and not has_frame:
             keys = ["NULL"]  # Spark wants an order, even where there is none
         if keys:
@@ -93,6 +98,16 @@ class Windows:
         if frame:
             clauses.append(frame)
         return BoundWindow(f"({' '.join(clauses)})", (*partition, *order))
+
+    def excluding(
+        self, over: tree.Window | tree.WindowName, place: Place, function: str
+    ) -> tree.Window | None:
+        """The window of a call, if its frame leaves rows out."""
+        window = self._resolved(over, place)
+        if function in WITHOUT_FRAME or window.frame is None or window.frame.exclusion is None:
+            return None
+        self._check_frame(window, window.frame)
+        return window
 
     def _resolved(self, over: tree.Window | tree.WindowName, place: Place) -> tree.Window:
         if isinstance(over, tree.WindowName):
@@ -130,7 +145,11 @@ class Windows:
         if frame.start.offset is None and frame.end.offset is None:
             return keys
         if place.is_grouped or place.representatives:
-            raise FeatureNotSupported.of("a window frame of GROUPS beside GROUP BY", frame.at)
+            raise FeatureNotSupported(
+                "a window frame of GROUPS beside GROUP BY is not supported",
+                frame.at,
+                hint="Group in a query in FROM, and write the window around it.",
+            )
         name = self._expressions.statement.alias()
         clauses = " ".join([*partition, "ORDER BY " + ", ".join(keys)])
         place.scope.extended.append(f"DENSE_RANK() OVER ({clauses}) AS {name}")
@@ -146,7 +165,7 @@ class Windows:
             raise FeatureNotSupported.of(what, frame.at)
         return f"{unit} BETWEEN {bounds[0]} AND {bounds[1]}"
 
-    def _check(self, frame: tree.Frame) -> None:
+    def _check_frame(self, window: tree.Window, frame: tree.Frame) -> None:
         if frame.start.kind == "unbounded following":
             raise WindowFault("frame start cannot be UNBOUNDED FOLLOWING", frame.start.at)
         if frame.end.kind == "unbounded preceding":
@@ -154,6 +173,8 @@ class Windows:
         if _PRECEDING.index(frame.start.kind) > _PRECEDING.index(frame.end.kind):
             what = "frame starting from a later row cannot end with an earlier one"
             raise WindowFault(what, frame.start.at)
+        if frame.unit is tree.FrameUnit.GROUPS and not window.order:
+            raise WindowFault("GROUPS mode requires an ORDER BY clause", window.at)
 
     def _check_empty(self, frame: tree.Frame, order: list[Typed], place: Place) -> None:
         """The engine has no frame that ends before it begins."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from waterclock.model.manner import Manner
 from waterclock.model.pg_types import (
     NO_MODIFIER,
     NUMERIC,
@@ -38,6 +39,8 @@ from waterclock.sql.dialect.types import (
 
 INTEGERS = frozenset({"int2", "int4", "int8", "oid", "mz_timestamp"})
 FLOATS = frozenset({"float4", "float8"})
+_MOST_PLACES = 6
+"""The digits of seconds that there are."""
 TEXTS = frozenset({"text", "varchar", "bpchar", "name", "char"})
 _READ = TEXTS | {"json", "jsonb"}
 _LONG = 300
@@ -57,39 +60,39 @@ class Conversion:
 
 
 def cast_sql(
-    value: str, source: PgType, target: PgType, zone: str, *, explicit: bool
+    value: str, source: PgType, target: PgType, manner: Manner, *, explicit: bool
 ) -> Conversion:
     """The value in another type; `NoConversion` if there is no way to write that.
 
     `explicit` matters for texts that are too long: a cast cuts them, an assignment refuses.
     """
     if len(value) <= _LONG or is_array(source) or name_of(source) not in _READ:
-        return _cast_sql(value, source, target, zone, explicit=explicit)
+        return _cast_sql(value, source, target, manner, explicit=explicit)
     # What reads a text names it several times.
-    found = _cast_sql("ct.v", source, target, zone, explicit=explicit)
+    found = _cast_sql("ct.v", source, target, manner, explicit=explicit)
     sql = value if found.sql == "ct.v" else let({"v": value}, "ct", f"({found.sql})")
     return Conversion(sql, found.type)
 
 
 def _cast_sql(
-    value: str, source: PgType, target: PgType, zone: str, *, explicit: bool
+    value: str, source: PgType, target: PgType, manner: Manner, *, explicit: bool
 ) -> Conversion:
     if is_array(source) and is_array(target):
-        return _array(value, source, target, zone, explicit=explicit)
+        return _array(value, source, target, manner, explicit=explicit)
     have, want = name_of(source), name_of(target)
     if want in ("varchar", "bpchar"):
-        return _bounded_text(value, source, target, zone, explicit=explicit)
+        return _bounded_text(value, source, target, manner, explicit=explicit)
     if have == want and have != "numeric" and target.modifier in (NO_MODIFIER, source.modifier):
         return Conversion(value, source)
     if want in TEXTS or (want == "json" and have == "jsonb"):
-        return Conversion(text_of(value, source, zone), target)
+        return Conversion(text_of(value, source, manner), target)
     if want == "numeric" or want == "uint8":
         return _to_numeric(value, source, target)
     if have in TEXTS or (have == "json" and want == "jsonb"):
-        return Conversion(_from_text(value, target, zone), target)
+        return Conversion(_shortened(_from_text(value, target, manner.zone), target), target)
     if is_unconstrained(source):
         return Conversion(_from_scaled(value, want, target), target)
-    sql = _converted(value, have, want, target, zone)
+    sql = _converted(value, have, want, target, manner.zone)
     return Conversion(sql, target)
 
 
@@ -138,7 +141,7 @@ def _converted(value: str, have: str, want: str, target: PgType, zone: str) -> s
         case "mz_timestamp", "timestamptz" | "timestamp":
             return datetimes.from_micros(f"({value} * 1000L)", zoned=want == "timestamptz")
         case ("timestamp" | "timestamptz" | "interval" | "time" | "jsonb", _):
-            return _to_other(value, have, want, zone)
+            return _shortened(_to_other(value, have, want, zone), target)
     raise NoConversion
 
 
@@ -165,7 +168,7 @@ def _to_other(value: str, have: str, want: str, zone: str) -> str:
         case "interval", "time":
             return f"TIME_FROM_MICROS(PMOD({value}.micros, {datetimes.DAY_MICROS}L))"
         case ("interval", "interval") | ("time", "time"):
-            raise NoConversion  # fewer digits of seconds
+            return value
         case "jsonb", "bool":
             valid = f"CASE WHEN {value} IN ('true', 'false') THEN {value} = 'true'"
             wrong = raised("22023", "cannot cast this jsonb value to type boolean")
@@ -191,6 +194,30 @@ def _rounded(value: str, target: PgType, *, zoned: bool) -> str:
     micros = datetimes.micros_of(value, zoned=zoned)
     rounded = datetimes.from_micros(f"ROUND({micros}, {target.modifier - 6})", zoned=zoned)
     return datetimes.if_finite(value, "timestamptz" if zoned else "timestamp", rounded)
+
+
+def _shortened(value: str, target: PgType) -> str:
+    """A time or an interval, however long its SQL, with as many digits of seconds as its type."""
+    kind = name_of(target)
+    less = (target.modifier & 0xFFFF) - _MOST_PLACES  # behind the fields of an interval
+    if target.modifier == NO_MODIFIER or less >= 0:
+        return value
+    match kind:
+        case "timestamp" | "timestamptz":
+            made = _rounded("st.v", target, zoned=kind == "timestamptz")
+        case "interval":
+            micros = f"ROUND(st.v.micros, {less})"
+            fields = datetimes.interval("st.v.months", "st.v.days", micros)
+            made = datetimes.unless_null("st.v", fields)
+        case "time":
+            micros = f"ROUND({datetimes.time_micros('st.v')}, {less})"
+            made = (
+                f"CASE WHEN {micros} < {datetimes.DAY_MICROS}L THEN TIME_FROM_MICROS({micros})"
+                f" WHEN st.v IS NOT NULL THEN {datetimes.NO_MIDNIGHT} END"
+            )
+        case _:
+            return value
+    return let({"v": value}, "st", made)
 
 
 # --- Numerics -------------------------------------------------------------------------------------
@@ -250,13 +277,13 @@ def _narrowed(value: str) -> str:
 
 
 def _bounded_text(
-    value: str, source: PgType, target: PgType, zone: str, *, explicit: bool
+    value: str, source: PgType, target: PgType, manner: Manner, *, explicit: bool
 ) -> Conversion:
     """`varchar(n)` and `character(n)`."""
     have, want = name_of(source), name_of(target)
     if have == want and (source.modifier == target.modifier or target.modifier == NO_MODIFIER):
         return Conversion(value, source)
-    text = text_of(value, source, zone)
+    text = text_of(value, source, manner)
     if target.modifier == NO_MODIFIER:
         return Conversion(text, target)
     length = target.modifier - 4
@@ -383,15 +410,17 @@ def _checked(
 # --- Arrays ---------------------------------------------------------------------------------------
 
 
-def _array(value: str, source: PgType, target: PgType, zone: str, *, explicit: bool) -> Conversion:
+def _array(
+    value: str, source: PgType, target: PgType, manner: Manner, *, explicit: bool
+) -> Conversion:
     inner, outer = element_type(source), element_type(target)
-    each = cast_sql("e", inner, outer, zone, explicit=explicit)
+    each = cast_sql("e", inner, outer, manner, explicit=explicit)
     result = PgType(target.oid, each.type.modifier)
     if each.sql == "e":
         return Conversion(value, result)
     return Conversion(f"TRANSFORM({value}, e -> {each.sql})", result)
 
 
-def as_text(value: str, source: PgType, zone: str) -> Conversion:
+def as_text(value: str, source: PgType, manner: Manner) -> Conversion:
     """The value as text."""
-    return Conversion(text_of(value, source, zone), TEXT)
+    return Conversion(text_of(value, source, manner), TEXT)

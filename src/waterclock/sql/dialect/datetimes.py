@@ -17,9 +17,13 @@ from dataclasses import dataclass
 
 from waterclock.sql.dialect.faults import raised, raised_with
 from waterclock.sql.dialect.literals import quoted
+from waterclock.sql.dialect.zone_abbreviations import WORDS
 
 DAY_MICROS = 86_400_000_000
 MONTH_DAYS = 30
+FIELDS = ("months", "days", "micros")
+"""Of an interval."""
+NO_MIDNIGHT = raised("0A000", "the time 24:00:00 is not supported")
 _REGION = "^[A-Za-z]+(/[A-Za-z0-9_+-]+)+$"
 _UTC = frozenset({"utc", "etc/utc", "gmt", "z", "zulu", "uct", "universal", "etc/gmt", "+00"})
 
@@ -108,9 +112,12 @@ def zone_of(value: str) -> str:
     """
     utc = ", ".join(sorted(f"'{each}'" for each in _UTC))
     wrong = raised_with("0A000", 'the time zone "', value, '" as a value is not supported')
+    unknown = raised_with("22023", 'time zone "', value, '" not recognized')
+    words = ", ".join(sorted(f"'{each}'" for each in WORDS))
+    is_known = f"{value} RLIKE '[^A-Za-z]' OR LOWER({value}) IN ({words})"
     return (
         f"(CASE WHEN LOWER({value}) IN ({utc}) THEN 'UTC' WHEN {value} RLIKE {quoted(_REGION)}"
-        f" THEN {value} WHEN {value} IS NOT NULL THEN {wrong} END)"
+        f" THEN {value} WHEN {is_known} THEN {wrong} WHEN {value} IS NOT NULL THEN {unknown} END)"
     )
 
 
@@ -167,6 +174,13 @@ def interval(months: str, days: str, micros: str) -> str:
     )
 
 
+def computed_interval(months: str, days: str, micros: str) -> str:
+    """An interval of fields, none of them null, that may be too large; null stands for that too."""
+    wrong = raised("22008", "interval out of range")
+    fields = ((months, "INT"), (days, "INT"), (micros, "BIGINT"))
+    return interval(*(f"COALESCE(TRY_CAST({sql} AS {kind}), {wrong})" for sql, kind in fields))
+
+
 def unless_null(value: str, result: str) -> str:
     """The result; null if the value is, since a struct made of null fields is not null."""
     return f"CASE WHEN {value} IS NOT NULL THEN {result} END"
@@ -203,9 +217,9 @@ class Span:
         """The fields of an interval, which may be a constant."""
         if known is None:
             sign = "-" if negated else ""
-            return cls(*(f"{sign}{value}.{name}" for name in ("months", "days", "micros")))
+            return cls(*(f"{sign}{value}.{name}" for name in FIELDS))
         factor = -1 if negated else 1
-        numbers = [known[name] * factor for name in ("months", "days", "micros")]
+        numbers = [known[name] * factor for name in FIELDS]
         return cls(*("" if not number else str(number) for number in numbers))
 
 

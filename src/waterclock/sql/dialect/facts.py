@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from waterclock.model.manner import IntervalStyle, Manner
 from waterclock.model.pg_types import PgType
 
 TextParser = Callable[[str, PgType], pa.Scalar]
@@ -35,3 +36,14 @@ class SessionFacts:
     parse_text: TextParser | None = None
     statement_now: datetime.datetime | None = None
     """When the statement came, if that was not when the transaction began."""
+    interval_style: IntervalStyle = IntervalStyle.POSTGRES
+    """How intervals are written as text."""
+
+    @property
+    def manner(self) -> Manner:
+        """How values are written as text."""
+        return Manner(self.timezone, self.interval_style)
+
+    def of_views(self) -> SessionFacts:
+        """The same for the text of a view, which has to be the same for everybody."""
+        return replace(self, interval_style=IntervalStyle.POSTGRES)

@@ -14,7 +14,6 @@ column's name.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from decimal import Context, Decimal
 
 from waterclock.model.exact import Exact
@@ -192,13 +191,6 @@ def in_range(value: str) -> str:
     decimal = f"CAST({Exact.TEXT}({number}) AS DECIMAL({MOST_DIGITS},{RANGE_SCALE}))"
     is_long = f"{Exact.SCALE}({Exact.TRIMMED}({number})) > {RANGE_SCALE}"
     return f"(CASE WHEN {is_long} THEN {_OUT_OF_RANGE} ELSE {decimal} END)"
-
-
-def extreme_sql(values: Sequence[str], sign: str) -> str:
-    """The first of the values that is the greatest, or the least."""
-    better = f"b IS NULL OR e.v {sign} b.v"
-    step = f"CASE WHEN e IS NULL THEN b WHEN {better} THEN e ELSE b END"
-    return f"AGGREGATE(ARRAY({', '.join(values)}), CAST(NULL AS {KIND}), (b, e) -> {step})"
 
 
 # --- Sums of many ---------------------------------------------------------------------------------

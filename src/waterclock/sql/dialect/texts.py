@@ -7,20 +7,25 @@ Java 17 does not always find the shortest decimal of a float; then one with a di
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from waterclock.model.manner import Manner
 from waterclock.model.pg_types import PgType
-from waterclock.sql.dialect.datetimes import is_infinity, is_utc, to_local, unless_null
+from waterclock.sql.dialect.datetimes import is_infinity, is_utc, to_local
+from waterclock.sql.dialect.interval_texts import interval_text
 from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.scaled import text_of as scaled_text
 from waterclock.sql.dialect.types import element_type, is_array, is_unconstrained, name_of
 
 _AS_IT_IS = frozenset({"text", "varchar", "name", "char", "json", "jsonb", "regtype"})
+_AS_IT_IS |= {"record", "regclass"}
 _CAST = frozenset({"bool", "int2", "int4", "int8", "oid", "mz_timestamp", "uint8", "time"})
 
 
-def text_of(value: str, declared: PgType, zone: str) -> str:
+def text_of(value: str, declared: PgType, manner: Manner) -> str:
     """The text of a value."""
     if is_array(declared):
-        return _array(value, element_type(declared), zone)
+        return _array(value, element_type(declared), manner)
     match name_of(declared):
         case name if name in _AS_IT_IS:
             return value
@@ -39,9 +44,9 @@ def text_of(value: str, declared: PgType, zone: str) -> str:
         case "timestamp":
             return _or_infinity(value, "timestamp", _timestamp(value))
         case "timestamptz":
-            return _or_infinity(value, "timestamptz", _zoned(value, zone))
+            return _or_infinity(value, "timestamptz", _zoned(value, manner.zone))
         case "interval":
-            return _interval(value)
+            return interval_text(value, manner.intervals)
         case "uuid":
             groups = quoted("^(.{8})(.{4})(.{4})(.{4})(.{12})$")
             return f"REGEXP_REPLACE(LOWER(HEX({value})), {groups}, {_groups(1, 2, 3, 4, 5)})"
@@ -51,9 +56,9 @@ def text_of(value: str, declared: PgType, zone: str) -> str:
             raise AssertionError(f"no text form for {name}")
 
 
-def output_of(value: str, declared: PgType, zone: str) -> str:
+def output_of(value: str, declared: PgType, manner: Manner) -> str:
     """The value as it is shown to a client: as its text, but a truth value is only a letter."""
-    text = text_of(value, declared, zone)
+    text = text_of(value, declared, manner)
     return f"LEFT({text}, 1)" if name_of(declared) == "bool" else text
 
 
@@ -160,45 +165,12 @@ def _before_era(text: str, offset: str) -> str:
     return f"ELEMENT_AT(TRANSFORM(ARRAY({text}), t -> {chosen}), 1)"
 
 
-def _interval(value: str) -> str:
-    """`1 year 2 mons 3 days 04:05:06.7`; a negative field behind a positive one keeps its sign."""
-    years, months = "i.months DIV 12", "i.months % 12"
-    micros = "ABS(i.micros)"
-    clock = (
-        "CONCAT(CASE WHEN i.micros < 0 THEN '-' WHEN {plus} THEN '+' ELSE '' END,"
-        f" CASE WHEN {micros} DIV 3600000000L < 10 THEN '0' ELSE '' END,"
-        f" CAST({micros} DIV 3600000000L AS STRING), ':',"
-        f" LPAD(CAST({micros} DIV 60000000L % 60 AS STRING), 2, '0'), ':',"
-        f" LPAD(CAST({micros} DIV 1000000L % 60 AS STRING), 2, '0'),"
-        f" CASE WHEN {micros} % 1000000L = 0 THEN '' ELSE TRIM(TRAILING '0' FROM"
-        f" CONCAT('.', LPAD(CAST({micros} % 1000000L AS STRING), 6, '0'))) END)"
-    )
-    plus_days = "i.months < 0 AND i.days > 0"
-    plus_clock = "i.micros >= 0 AND (i.days < 0 OR (i.days = 0 AND i.months < 0))"
-    pieces = (
-        _field(years, "year", "FALSE"),
-        _field(months, "mon", "FALSE"),
-        _field("i.days", "day", plus_days),
-        "CASE WHEN i.micros <> 0 OR (i.months = 0 AND i.days = 0) THEN "
-        + clock.format(plus=plus_clock)
-        + " END",
-    )
-    text = f"CONCAT_WS(' ', {', '.join(pieces)})"
-    return unless_null(value, f"ELEMENT_AT(TRANSFORM(ARRAY({value}), i -> {text}), 1)")
-
-
-def _field(number: str, unit: str, plus: str) -> str:
-    sign = f"CASE WHEN {plus} THEN '+' ELSE '' END"
-    ending = f"CASE WHEN {number} = 1 THEN ' {unit}' ELSE ' {unit}s' END"
-    return f"CASE WHEN {number} <> 0 THEN CONCAT({sign}, CAST({number} AS STRING), {ending}) END"
-
-
 _NEEDS_QUOTES = quoted('^$|["\\\\{},\\s]|^[nN][uU][lL][lL]$')
 _TO_ESCAPE = quoted('(["\\\\])')
 
 
-def _array(value: str, element: PgType, zone: str) -> str:
-    inner = output_of("e", element, zone)
+def _array(value: str, element: PgType, manner: Manner) -> str:
+    inner = output_of("e", element, manner)
     escaped = f"CONCAT('\"', REGEXP_REPLACE(x, {_TO_ESCAPE}, {quoted(chr(92) * 2 + '$1')}), '\"')"
     written = (
         f"CASE WHEN x IS NULL THEN 'NULL' WHEN x RLIKE {_NEEDS_QUOTES} THEN {escaped} ELSE x END"
@@ -206,3 +178,27 @@ def _array(value: str, element: PgType, zone: str) -> str:
     texts = f"TRANSFORM({value}, e -> {inner})"
     items = f"TRANSFORM({texts}, x -> {written})"
     return f"CONCAT('{{', ARRAY_JOIN({items}, ','), '}}')"
+
+
+_NEVER_QUOTED = frozenset(
+    {"bool", "int2", "int4", "int8", "oid", "numeric", "float4", "float8", "uuid"}
+)
+_NEEDS_QUOTES_IN_RECORD = quoted('^$|["\\\\(),\\s]')
+_TWICE = quoted("$1$1")
+
+
+def record_of(fields: Sequence[tuple[str, PgType]], manner: Manner) -> str:
+    """The text of a row of these values, such as `(1,"a b",,t)`; nulls are left out."""
+    pieces = [f"COALESCE({_record_field(value, kind, manner)}, '')" for value, kind in fields]
+    inside = ", ',', ".join(pieces)
+    return f"CONCAT('(', {inside}, ')')" if pieces else "'()'"
+
+
+def _record_field(value: str, declared: PgType, manner: Manner) -> str:
+    # A value of type character keeps its blanks here, as it does not when it is cast to text.
+    text = value if name_of(declared) == "bpchar" else output_of(value, declared, manner)
+    if name_of(declared) in _NEVER_QUOTED:
+        return text
+    escaped = f"CONCAT('\"', REGEXP_REPLACE(x, {_TO_ESCAPE}, {_TWICE}), '\"')"
+    written = f"CASE WHEN x RLIKE {_NEEDS_QUOTES_IN_RECORD} THEN {escaped} ELSE x END"
+    return f"ELEMENT_AT(TRANSFORM(ARRAY({text}), x -> {written}), 1)"

@@ -13,6 +13,7 @@ from typing import assert_never
 from waterclock.model.pg_types import (
     NO_MODIFIER,
     NUMERIC,
+    RECORD,
     PgType,
     array_of,
     column_type,
@@ -45,7 +46,6 @@ UNKNOWN = PgType(705)
 ANY = PgType(2276)
 ANYELEMENT, ANYARRAY, ANYNONARRAY = PgType(2283), PgType(2277), PgType(2776)
 ANYCOMPATIBLE, ANYCOMPATIBLEARRAY = PgType(5077), PgType(5078)
-RECORD = PgType(2249)
 TEXT_ARRAY = PgType(1009)
 VARCHAR, BPCHAR, NAME, CHAR, JSON = PgType(1043), PgType(1042), PgType(19), PgType(18), PgType(114)
 

@@ -1,7 +1,7 @@
 """Abbreviations of time zones, as PostgreSQL reads them by default: each is one distance from UTC.
 
 `CET` is the time of the winter, also in summer: it is not the zone of that name. A few that meant
-different distances in different years are left out, and so unknown.
+different distances in different years (`CHANGING`) have none here.
 """
 
 from __future__ import annotations
@@ -48,3 +48,16 @@ ABBREVIATIONS: dict[str, int] = {
     name: seconds for seconds, names in _NAMES.items() for name in names.split()
 }
 """Seconds east of UTC, by the abbreviation in small letters."""
+_CHANGING = """
+    amst anast anat arst art azst azt ckt clt davt easst east fkst fkt gest get gyt iot irkst irkt
+    kgt kost krast krat lhdt lint lkt magst magt mawt msk novst novt nut omsst omst petst pett pyt
+    sgt tkt tmt ulat vet vlast vlat volt yakst yakt yekt
+"""
+CHANGING = frozenset(_CHANGING.split())
+_PLACES = """
+    cet cuba eet egypt eire est factory gb greenwich hongkong hst iceland iran israel jamaica japan
+    kwajalein libya met mst navajo nz poland portugal prc roc rok singapore turkey wet
+"""
+"""Zones of the IANA list whose names are one word."""
+WORDS = frozenset({*ABBREVIATIONS, *CHANGING, *_PLACES.split()})
+"""All words that mean a zone, in small letters."""

@@ -7,6 +7,8 @@ binder, which knows the ORDER BY; their entries say so with `ORDERED`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from waterclock.model.exact import Exact
 from waterclock.model.pg_types import (
     BOOL,
@@ -49,11 +51,13 @@ from waterclock.sql.functions.registry import (
     D,
     F,
     Function,
+    Refused,
     SqlRule,
     Use,
     aggregate,
     same_type,
 )
+from waterclock.sql.functions.times import divided_interval
 
 ORDERED = "{ordered}"
 """The template of an aggregate whose result depends on the order of the rows."""
@@ -128,15 +132,26 @@ def _held(declared: PgType) -> PgType:
 
 
 def _interval_sum(use: Use) -> str:
+    if use.is_distinct:
+        raise Refused("a sum or mean of distinct intervals")
     value = use.arguments[0].sql
-    fields = [f"SUM({D}{value}.{name}){F}" for name in ("months", "days", "micros")]
-    return dt.unless_null(fields[0], dt.interval(*fields))
+    fields = [f"SUM({value}.{name}){F}" for name in dt.FIELDS]
+    return dt.unless_null(fields[0], dt.computed_interval(*fields))
+
+
+def _interval_mean(use: Use) -> str:
+    count = f"CAST(COUNT({use.arguments[0].sql}){F} AS DOUBLE)"
+    total = Argument(_interval_sum(use), INTERVAL)
+    return divided_interval(replace(use, arguments=(total, Argument(count, FLOAT8))))
 
 
 def _first_by_length(name: str) -> SqlRule:
+    """The shortest or the longest; of those that are equal the same one each time."""
+
     def written(use: Use) -> str:
         value = use.arguments[0].sql
-        return f"{name}({value}, {dt.total_micros(value)}){F}"
+        both = f"NAMED_STRUCT('k', {dt.total_micros(value)}, 'v', {value})"
+        return f"({name}({dt.unless_null(value, both)}){F}).v"
 
     return written
 
@@ -184,7 +199,7 @@ def _extremes() -> list[Function]:
         kinds = (*plain, UINT8, MZ_TIMESTAMP, BPCHAR)
         found += [aggregate(name, (each,), each, template, doc) for each in kinds]
         found.append(aggregate(name, (NUMERIC,), same_type, template, doc))
-        by_length = _first_by_length(f"{name.upper()}_BY")
+        by_length = _first_by_length(name.upper())
         found.append(aggregate(name, (INTERVAL,), INTERVAL, by_length, doc))
     return found
 
@@ -262,6 +277,7 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     aggregate("avg", (FLOAT4,), FLOAT8, "AVG({d}CAST({0} AS DOUBLE)){f}", "The mean."),
     aggregate("avg", (FLOAT8,), FLOAT8, "AVG({d}{0}){f}", "The mean."),
+    aggregate("avg", (INTERVAL,), INTERVAL, _interval_mean, "The mean."),
     *_extremes(),
     *_variances(),
     *_pairs(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from waterclock.model.pg_types import BOOL, INT4, TEXT, PgType
+from waterclock.sql.dialect.equality import equality_key
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.texts import output_of
@@ -13,8 +14,6 @@ from waterclock.sql.dialect.types import (
     ANYELEMENT,
     TEXT_ARRAY,
     element_type,
-    is_array,
-    is_unconstrained,
 )
 from waterclock.sql.functions.registry import Function, SqlRule, Use, scalar
 
@@ -31,15 +30,17 @@ _OVERLAP = (
     "(CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL"
     " THEN COALESCE(ARRAYS_OVERLAP({0}, {1}), FALSE) END)"
 )
-_REMOVED = "FILTER({0}, e -> NOT (e <=> {1}))"
-_REPLACED = "TRANSFORM({0}, e -> CASE WHEN e <=> {1} THEN {2} ELSE e END)"
+_REMOVED = "FILTER({0}, e -> NOT ({key} <=> {1}))"
+_REPLACED = "TRANSFORM({0}, e -> CASE WHEN {key} <=> {1} THEN {2} ELSE e END)"
 _PLACE = (
     "NULLIF(AGGREGATE({0}, NAMED_STRUCT('n', 0, 'found', 0), (a, e) -> NAMED_STRUCT('n', a.n + 1,"
-    " 'found', CASE WHEN a.found = 0 AND e <=> {1} THEN a.n + 1 ELSE a.found END),"
+    " 'found', CASE WHEN a.found = 0 AND {key} <=> {1} THEN a.n + 1 ELSE a.found END),"
     " a -> CASE WHEN {0} IS NULL THEN NULL ELSE a.found END), 0)"
 )
 INT4_ARRAY = PgType(1007)
-_PLACES = "FILTER(TRANSFORM({0}, (e, i) -> CASE WHEN e <=> {1} THEN i + 1 END), p -> p IS NOT NULL)"
+_PLACES = (
+    "FILTER(TRANSFORM({0}, (e, i) -> CASE WHEN {key} <=> {1} THEN i + 1 END), p -> p IS NOT NULL)"
+)
 _TRIMMED = (
     "(CASE WHEN {0} IS NULL THEN NULL WHEN {1} < 0 OR {1} > SIZE({0}) THEN "
     + raised("2202E", "number of elements to trim is out of range")
@@ -48,16 +49,6 @@ _TRIMMED = (
 _CAT = "(CASE WHEN {0} IS NULL THEN {1} WHEN {1} IS NULL THEN {0} ELSE CONCAT({0}, {1}) END)"
 _APPEND = "CONCAT(COALESCE({0}, ARRAY()), ARRAY({1}))"
 _PREPEND = "CONCAT(ARRAY({0}), COALESCE({1}, ARRAY()))"
-
-
-def _holds_scaled(declared: PgType) -> bool:
-    """Whether it is an array of numbers that may be equal without having the same digits."""
-    return is_array(declared) and is_unconstrained(element_type(declared))
-
-
-def array_key(value: str, declared: PgType) -> str:
-    """What of an array is compared."""
-    return f"TRANSFORM({value}, e -> e.v)" if _holds_scaled(declared) else value
 
 
 SORTED_IN_ARRAYS = frozenset(
@@ -91,24 +82,24 @@ def _filled(use: Use) -> str:
 
 def _of_keys(template: str) -> SqlRule:
     """A template over arrays that are only compared."""
-    return lambda use: template.format(*(array_key(each.sql, each.type) for each in use.arguments))
+    return lambda use: template.format(*(equality_key(a.sql, a.type) for a in use.arguments))
 
 
 def _of_equal(template: str) -> SqlRule:
     """A template that compares elements with one that is given."""
 
     def written(use: Use) -> str:
-        found = template
-        if _holds_scaled(use.arguments[0].type):
-            found = template.replace("e <=> {1}", "e.v <=> {1}.v")
-        return found.format(*(each.sql for each in use.arguments))
+        array, wanted, *others = (each.sql for each in use.arguments)
+        kind = element_type(use.arguments[0].type)
+        key = equality_key("e", kind)
+        return template.format(array, equality_key(wanted, kind), *others, key=key)
 
     return written
 
 
 def _joined(use: Use) -> str:
     array, separator, *rest = use.arguments
-    inner = output_of("e", element_type(array.type), use.zone)
+    inner = output_of("e", element_type(array.type), use.manner)
     texts = f"TRANSFORM({array.sql}, e -> {inner})"
     plain = f"ARRAY_JOIN({texts}, {separator.sql})"
     if not rest:

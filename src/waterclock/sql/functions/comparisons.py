@@ -31,6 +31,7 @@ from waterclock.model.pg_types import (
 )
 from waterclock.sql.dialect import scaled
 from waterclock.sql.dialect.datetimes import total_micros
+from waterclock.sql.dialect.equality import equality_key
 from waterclock.sql.dialect.types import (
     ANYARRAY,
     BPCHAR,
@@ -41,7 +42,7 @@ from waterclock.sql.dialect.types import (
     name_of,
     shown,
 )
-from waterclock.sql.functions.arrays import SORTED_IN_ARRAYS, array_key, array_order
+from waterclock.sql.functions.arrays import SORTED_IN_ARRAYS, array_order
 from waterclock.sql.functions.registry import Argument, Function, Refused, SqlRule, Use, scalar
 
 SIGNS = {
@@ -99,7 +100,7 @@ def _arrays(sign: str) -> SqlRule:
         if sign not in ("=", "<>"):
             one, other = (_ordered(each) for each in use.arguments)
         else:
-            one, other = (array_key(each.sql, each.type) for each in use.arguments)
+            one, other = (equality_key(each.sql, each.type) for each in use.arguments)
         return f"({one} {sign} {other})"
 
     return written

@@ -22,7 +22,7 @@ from waterclock.sql.dialect import datetimes as dt
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.literals import null, scalar_literal
-from waterclock.sql.dialect.types import name_of, shown
+from waterclock.sql.dialect.types import name_of, shown, spark_type
 from waterclock.sql.functions.formats import time_format
 from waterclock.sql.functions.overlaps import OVERLAPS
 from waterclock.sql.functions.registry import Argument, Function, Invalid, Stability, Use, scalar
@@ -162,9 +162,24 @@ def _from_zone(use: Use) -> str:
     return dt.to_moment(local.sql, zone_name(zone))
 
 
+def _by_offset(use: Use) -> str:
+    """AT TIME ZONE an interval, of which whole seconds count."""
+    zone, time = use.arguments
+    have, want = name_of(time.type), name_of(use.result)
+    sign = "" if have == "timestamptz" else "- "
+    micros = f"{sign}({zone.sql}.micros DIV 1000000L * 1000000L)"
+    converted = f"CAST({time.sql} AS {spark_type(use.result)})"
+    shifted = f"TIMESTAMPADD(MICROSECOND, {micros}, {converted})"
+    wrong = raised("22023", "interval time zone must not include months or days")
+    odd = f"{zone.sql}.months <> 0 OR {zone.sql}.days <> 0"
+    body = f"(CASE WHEN {odd} THEN {wrong} ELSE {shifted} END)"
+    return dt.between_kinds(time.sql, have, want, body, zone.sql)
+
+
 def _by_value(zone: Argument, time: Argument, body: str, name: str = "v") -> str:
     """A time in a zone that differs from row to row."""
-    found = {"t": time.sql, "z": dt.zone_of(zone.sql)}
+    known = f"(CASE WHEN {time.sql} IS NOT NULL THEN {dt.zone_of(zone.sql)} END)"
+    found = {"t": time.sql, "z": known}
     return let(found, name, dt.unless_any_null((f"{name}.t", f"{name}.z"), body))
 
 
@@ -202,7 +217,7 @@ def _carried(low: str, high: str, size: int) -> str:
 
     `v` is a struct of the fields.
     """
-    fields = {name: f"v.{name}" for name in ("months", "days", "micros")}
+    fields = {name: f"v.{name}" for name in dt.FIELDS}
     fields[high] = f"v.{high} + v.{low} DIV {size}L"
     fields[low] = f"v.{low} % {size}L"
     down = f"v.{high} > 0 AND v.{low} < 0"
@@ -210,8 +225,8 @@ def _carried(low: str, high: str, size: int) -> str:
     signed = {name: f"v.{name}" for name in fields}
     signed[high] = f"v.{high} + CASE WHEN {down} THEN -1 WHEN {up} THEN 1 ELSE 0 END"
     signed[low] = f"v.{low} + CASE WHEN {down} THEN {size}L WHEN {up} THEN -{size}L ELSE 0L END"
-    return f"TRANSFORM(TRANSFORM({{0}}, v -> {dt.interval(*fields.values())}), v -> " + (
-        f"{dt.interval(*signed.values())})"
+    return f"TRANSFORM(TRANSFORM({{0}}, v -> {dt.computed_interval(*fields.values())}), v -> " + (
+        f"{dt.computed_interval(*signed.values())})"
     )
 
 
@@ -232,21 +247,21 @@ def _justified_all(use: Use) -> str:
     """Whole days of the clock, then whole months of the days; then all have the same sign."""
     [value] = (each.sql for each in use.arguments)
     days = f"(v.days + v.micros DIV {dt.DAY_MICROS}L)"
-    whole = dt.interval(
+    whole = dt.computed_interval(
         f"v.months + {days} DIV {dt.MONTH_DAYS}",
         f"{days} % {dt.MONTH_DAYS}",
         f"v.micros % {dt.DAY_MICROS}L",
     )
     less = "v.months > 0 AND (v.days < 0 OR (v.days = 0 AND v.micros < 0))"
     more = "v.months < 0 AND (v.days > 0 OR (v.days = 0 AND v.micros > 0))"
-    months = dt.interval(
+    months = dt.computed_interval(
         f"v.months + CASE WHEN {less} THEN -1 WHEN {more} THEN 1 ELSE 0 END",
         f"v.days + CASE WHEN {less} THEN 30 WHEN {more} THEN -30 ELSE 0 END",
         "v.micros",
     )
     less, more = "v.days > 0 AND v.micros < 0", "v.days < 0 AND v.micros > 0"
     day = f"{dt.DAY_MICROS}L"
-    signed = dt.interval(
+    signed = dt.computed_interval(
         "v.months",
         f"v.days + CASE WHEN {less} THEN -1 WHEN {more} THEN 1 ELSE 0 END",
         f"v.micros + CASE WHEN {less} THEN {day} WHEN {more} THEN -{day} ELSE 0L END",
@@ -280,6 +295,13 @@ FUNCTIONS: tuple[Function, ...] = (
     *(
         scalar("date_bin", (INTERVAL, kind, kind), kind, _binned, "The start of its bin.")
         for kind in _MOMENTS
+    ),
+    *(
+        scalar("timezone", (INTERVAL, kind), other, _by_offset, doc)
+        for kind, other, doc in (
+            (TIMESTAMPTZ, TIMESTAMP, "The local time so far from UTC."),
+            (TIMESTAMP, TIMESTAMPTZ, "The moment of such a local time."),
+        )
     ),
     scalar("timezone", (TEXT, TIMESTAMPTZ), TIMESTAMP, _in_zone, "The local time in a zone."),
     scalar("timezone", (TEXT, TIMESTAMP), TIMESTAMPTZ, _from_zone, "The moment of a local time."),

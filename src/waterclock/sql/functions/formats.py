@@ -71,11 +71,17 @@ _NUMBERS = {
     "ID": ("(WEEKDAY({0}) + 1)", 1),
     "J": ("(UNIX_DATE(CAST({0} AS DATE)) + 2440588)", 1),
 }
+_HALF_DAY = (
+    "(CASE WHEN {0}.micros DIV 3600000000L % 12 = 0 THEN 12"
+    " ELSE {0}.micros DIV 3600000000L % 12 END)"
+)
 _OF_INTERVALS = {
     "YYYY": ("({0}.months DIV 12)", 4),
     "MM": ("({0}.months % 12)", 2),
     "DD": ("{0}.days", 2),
     "HH24": ("({0}.micros DIV 3600000000L)", 2),
+    "HH12": (_HALF_DAY, 2),
+    "HH": (_HALF_DAY, 2),
     "MI": ("({0}.micros DIV 60000000L % 60)", 2),
     "SS": ("({0}.micros DIV 1000000L % 60)", 2),
 }

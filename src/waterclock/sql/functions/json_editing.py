@@ -94,7 +94,7 @@ def _string_or_null(text: str) -> str:
 
 def _array_to_json(use: Use) -> str:
     value = use.arguments[0]
-    return json_text_of(value.sql, value.type, use.zone)
+    return json_text_of(value.sql, value.type, use.manner)
 
 
 def _extracting(prefix: str, kind: PgType) -> list[Function]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from waterclock.model.pg_types import JSONB, TEXT, PgType
+from waterclock.model.pg_types import JSONB, RECORD, TEXT, PgType
 from waterclock.sql.dialect import jsons as js
 from waterclock.sql.dialect import raw_jsons as raw
 from waterclock.sql.dialect.faults import raised
-from waterclock.sql.dialect.types import JSON, RECORD
-from waterclock.sql.functions.registry import Function, Invalid, SqlRule, Use, rows
+from waterclock.sql.dialect.types import ANYELEMENT, JSON
+from waterclock.sql.functions.registry import Function, Invalid, Refused, SqlRule, Use, rows, scalar
 
 _Template = Callable[[str], str]
 
@@ -99,8 +99,31 @@ def _records(prefix: str, kind: PgType) -> list[Function]:
     ]
 
 
+def _of_relation(use: Use) -> str:
+    del use
+    raise Refused("rows of a relation here")  # `binding.populating` writes these
+
+
+def _populating(prefix: str, kind: PgType) -> list[Function]:
+    name, arguments = f"{prefix}_populate_record", (ANYELEMENT, kind)
+    return [
+        scalar(
+            *(name, arguments, RECORD, _of_relation),
+            "An object as a row of a relation, which is told by NULL of its type, or a row of it.",
+        ),
+        rows(
+            *(f"{name}set", arguments, RECORD, _of_relation),
+            "The objects of an array as rows of a relation.",
+        ),
+    ]
+
+
+POPULATE = frozenset(
+    f"{kind}_populate_record{end}" for kind in ("json", "jsonb") for end in ("", "set")
+)
 RECORDS = frozenset(f"{kind}_to_record{end}" for kind in ("json", "jsonb") for end in ("", "set"))
 JSON_ROWS: tuple[Function, ...] = (
     *(*_json_rows("jsonb", JSONB), *_json_rows("json", JSON)),
     *(*_records("jsonb", JSONB), *_records("json", JSON)),
+    *(*_populating("jsonb", JSONB), *_populating("json", JSON)),
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from waterclock.model.manner import Manner
 from waterclock.model.pg_types import INT4, TEXT, PgType
 from waterclock.sql.dialect import jsons as js
 from waterclock.sql.dialect import raw_jsons as raw
@@ -73,32 +74,32 @@ def _array_length(use: Use) -> str:
 # --- Making ---------------------------------------------------------------------------------------
 
 
-def json_text_of(value: str, declared: PgType, zone: str) -> str:
+def json_text_of(value: str, declared: PgType, manner: Manner) -> str:
     """Any value as `json`; null stays null."""
     if is_array(declared):
-        inner = f"COALESCE({json_text_of('e', element_type(declared), zone)}, 'null')"
+        inner = f"COALESCE({json_text_of('e', element_type(declared), manner)}, 'null')"
         return f"CONCAT('[', ARRAY_JOIN(TRANSFORM({value}, e -> {inner}), ','), ']')"
     name = name_of(declared)
     if name in ("json", "jsonb"):
         return value
     if name in AS_NUMBERS or name == "bool":
-        return text_of(value, declared, zone)
+        return text_of(value, declared, manner)
     if name in ("float4", "float8"):
-        text = text_of(value, declared, zone)
+        text = text_of(value, declared, manner)
         odd = f"(ISNAN({value}) OR ABS({value}) = CAST('Infinity' AS DOUBLE))"
         return f"(CASE WHEN {odd} THEN CONCAT('\"', {text}, '\"') ELSE {text} END)"
-    return js.string_of(text_in_json(value, declared, zone))
+    return js.string_of(text_in_json(value, declared, manner))
 
 
 def _item(argument: Argument, use: Use) -> str:
-    return f"COALESCE({json_text_of(argument.sql, argument.type, use.zone)}, 'null')"
+    return f"COALESCE({json_text_of(argument.sql, argument.type, use.manner)}, 'null')"
 
 
-def row_text_of(fields: Sequence[tuple[str, Argument]], zone: str) -> str:
+def row_text_of(fields: Sequence[tuple[str, Argument]], manner: Manner) -> str:
     """A row as an object of its columns, without blanks."""
     texts = [
         f"{quoted(js.string_literal(name) + ':')},"
-        f" COALESCE({json_text_of(value.sql, value.type, zone)}, 'null')"
+        f" COALESCE({json_text_of(value.sql, value.type, manner)}, 'null')"
         for name, value in fields
     ]
     items = ", ',', ".join(texts)
@@ -107,7 +108,7 @@ def row_text_of(fields: Sequence[tuple[str, Argument]], zone: str) -> str:
 
 def _to_json(use: Use) -> str:
     [value] = use.arguments
-    return json_text_of(value.sql, value.type, use.zone)
+    return json_text_of(value.sql, value.type, use.manner)
 
 
 def _built_array(use: Use) -> str:

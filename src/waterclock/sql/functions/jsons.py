@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from waterclock.model.manner import Manner
 from waterclock.model.pg_types import BOOL, INT4, JSONB, TEXT, PgType
 from waterclock.sql.dialect import jsons as js
 from waterclock.sql.dialect.faults import raised
@@ -259,10 +260,10 @@ def _less_path(use: Use) -> str:
 AS_NUMBERS = frozenset({"int2", "int4", "int8", "numeric", "oid", "uint8", "mz_timestamp"})
 
 
-def json_of(value: str, declared: PgType, zone: str) -> str:
+def json_of(value: str, declared: PgType, manner: Manner) -> str:
     """Any value as JSON; null stays null."""
     if is_array(declared):
-        inner = f"COALESCE({json_of('e', element_type(declared), zone)}, 'null')"
+        inner = f"COALESCE({json_of('e', element_type(declared), manner)}, 'null')"
         return js.array_of(f"TRANSFORM({value}, e -> {inner})")
     name = name_of(declared)
     if name == "json":
@@ -270,18 +271,18 @@ def json_of(value: str, declared: PgType, zone: str) -> str:
     if name == "jsonb":
         return value
     if name in AS_NUMBERS or name == "bool":
-        return text_of(value, declared, zone)
+        return text_of(value, declared, manner)
     if name in ("float4", "float8"):
-        text = text_of(value, declared, zone)
+        text = text_of(value, declared, manner)
         odd = f"(ISNAN({value}) OR ABS({value}) = CAST('Infinity' AS DOUBLE))"
         shown = f"(CASE WHEN f.o THEN CONCAT('\"', f.t, '\"') ELSE {number('f.t')} END)"
         return let({"t": text, "o": odd}, "f", shown)
-    return js.string_of(text_in_json(value, declared, zone))
+    return js.string_of(text_in_json(value, declared, manner))
 
 
-def text_in_json(value: str, declared: PgType, zone: str) -> str:
+def text_in_json(value: str, declared: PgType, manner: Manner) -> str:
     """The text of a value as a string, or a name, in JSON has it."""
-    text = text_of(value, declared, zone)
+    text = text_of(value, declared, manner)
     name = name_of(declared)
     if name in ("timestamp", "timestamptz"):
         text = f"REPLACE({text}, ' ', 'T')"
@@ -294,18 +295,19 @@ def text_in_json(value: str, declared: PgType, zone: str) -> str:
 
 def _to_json(use: Use) -> str:
     [value] = use.arguments
-    return json_of(value.sql, value.type, use.zone)
+    return json_of(value.sql, value.type, use.manner)
 
 
 def json_or_null(argument: Argument, use: Use) -> str:
     """A value as JSON, with JSON's own null for null."""
-    return f"COALESCE({json_of(argument.sql, argument.type, use.zone)}, 'null')"
+    return f"COALESCE({json_of(argument.sql, argument.type, use.manner)}, 'null')"
 
 
-def row_of(fields: Sequence[tuple[str, Argument]], zone: str) -> str:
+def row_of(fields: Sequence[tuple[str, Argument]], manner: Manner) -> str:
     """A row as an object of its columns."""
     pairs = ", ".join(
-        f"NAMED_STRUCT('k', {quoted(name)}, 'v', COALESCE({json_of(a.sql, a.type, zone)}, 'null'))"
+        f"NAMED_STRUCT('k', {quoted(name)},"
+        f" 'v', COALESCE({json_of(a.sql, a.type, manner)}, 'null'))"
         for name, a in fields
     )
     return js.object_of(f"ARRAY({pairs})") if pairs else "'{}'"
@@ -336,7 +338,7 @@ def name_in_json(argument: Argument, place: int, use: Use) -> str:
     if is_array(argument.type) or name_of(argument.type) in ("json", "jsonb"):
         raise Refused("a JSON object with a name that is no scalar")
     missing = raised(_WRONG, f"argument {2 * place + 1}: key must not be null")
-    return f"COALESCE({text_in_json(argument.sql, argument.type, use.zone)}, {missing})"
+    return f"COALESCE({text_in_json(argument.sql, argument.type, use.manner)}, {missing})"
 
 
 def _array_length(use: Use) -> str:

@@ -44,7 +44,7 @@ def _constant(text: str) -> str:
 
 
 def _shown(argument: Argument, use: Use) -> str:
-    return output_of(argument.sql, argument.type, use.zone)
+    return output_of(argument.sql, argument.type, use.manner)
 
 
 def _quoted_name(use: Use) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeAlias
 
+from waterclock.model.manner import Manner
 from waterclock.model.pg_types import PgType
 from waterclock.sql.dialect.facts import SessionFacts
 
@@ -61,6 +62,11 @@ class Use:
     @property
     def zone(self) -> str:
         return self.facts.timezone
+
+    @property
+    def manner(self) -> Manner:
+        """How values are written as text."""
+        return self.facts.manner
 
 
 class Refused(Exception):

@@ -87,11 +87,11 @@ def _filled(side: str, filling: str) -> str:
 
 def shown(argument: Argument, use: Use) -> str:
     """An argument of any type as text."""
-    return text_of(argument.sql, argument.type, use.zone)
+    return text_of(argument.sql, argument.type, use.manner)
 
 
 def _output(argument: Argument, use: Use) -> str:
-    return output_of(argument.sql, argument.type, use.zone)
+    return output_of(argument.sql, argument.type, use.manner)
 
 
 def _concat(use: Use) -> str:

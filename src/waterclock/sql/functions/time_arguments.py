@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import zoneinfo
+from functools import cache
 
 from waterclock.sql.dialect import datetimes as dt
 from waterclock.sql.dialect.types import name_of
-from waterclock.sql.dialect.zone_abbreviations import ABBREVIATIONS
+from waterclock.sql.dialect.zone_abbreviations import ABBREVIATIONS, WORDS
 from waterclock.sql.functions.registry import Argument, Invalid, Refused, Use
 
 
@@ -49,10 +50,16 @@ def zone_name(argument: Argument) -> str:
     if seconds is not None:
         minutes = abs(seconds) // 60
         return f"{'-' if seconds < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}"
-    try:
-        zoneinfo.ZoneInfo(argument.text)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        if _CITY.fullmatch(argument.text):  # else it may be an abbreviation, or a rule as in POSIX
-            raise Invalid("22023", f'time zone "{argument.text}" not recognized') from None
-        raise Refused(f'the time zone "{argument.text}"', "Use a name of the IANA list.") from None
-    return argument.text
+    name = _zones().get(argument.text.lower())
+    if name is not None:
+        return name
+    is_word = argument.text.isalpha() and argument.text.lower() not in WORDS
+    if is_word or _CITY.fullmatch(argument.text):  # else it may be a rule as in POSIX
+        raise Invalid("22023", f'time zone "{argument.text}" not recognized')
+    raise Refused(f'the time zone "{argument.text}"', "Use a name of the IANA list.")
+
+
+@cache
+def _zones() -> dict[str, str]:
+    """The zones that there are, by their names in small letters."""
+    return {name.lower(): name for name in zoneinfo.available_timezones()}

@@ -63,6 +63,12 @@ _CLOCK_FIELDS: dict[str, _Field] = {
     "milliseconds": (numeric(20, 3), "CAST(({0} % 60000000L) * 0.001BD AS DECIMAL(20,3))"),
     "microseconds": (_WHOLE, "({0} % 60000000L)"),
 }
+_OFFSETS = {
+    "timezone": "{0}",
+    "timezone_hour": "({0} DIV 3600L)",
+    "timezone_minute": "({0} % 3600L DIV 60L)",
+}
+"""Of the session's zone, in seconds of which the local time is ahead of UTC."""
 _EPOCH = numeric(30, 6)
 _ALIASES = {"seconds": "second", "minutes": "minute", "hours": "hour", "days": "day"}
 _ALIASES |= {"months": "month", "years": "year", "weeks": "week", "msec": "milliseconds"}
@@ -75,9 +81,7 @@ def _field_name(argument: Argument) -> str:
 
 
 def _unknown_field(word: str, kind: PgType) -> Exception:
-    if word in ("julian", "timezone", "timezone_hour", "timezone_minute"):
-        return Refused(f"extract() of {word}")
-    if word in _DATE_FIELDS or word in _CLOCK_FIELDS:
+    if word in _DATE_FIELDS or word in _CLOCK_FIELDS or word in _OFFSETS:
         return Invalid("0A000", f'unit "{word}" not supported for type {shown(kind)}')
     return Invalid("22023", f'unit "{word}" not recognized for type {shown(kind)}')
 
@@ -97,6 +101,9 @@ def _of_moment(word: str, moment: Argument, use: Use) -> _Field:
     if word in _DATE_FIELDS:
         kind, template = _DATE_FIELDS[word]
         return kind, template.format(local)
+    if word in _OFFSETS and moment.type.oid == TIMESTAMPTZ.oid:
+        there, here = dt.micros_of(local, zoned=False), dt.micros_of(moment.sql, zoned=True)
+        return _WHOLE, _OFFSETS[word].format(f"(({there} - {here}) DIV 1000000L)")
     if word in _CLOCK_FIELDS and moment.type.oid != DATE.oid:
         kind, template = _CLOCK_FIELDS[word]
         micros = f"PMOD({dt.micros_of(local, zoned=False)}, {dt.DAY_MICROS}L)"

@@ -60,12 +60,11 @@ def _moment(use: Use) -> str:
 
 _MICROS = "(({0} * 60L + {1}) * 60000000L + CAST(RINT({2} * 1000000D) AS BIGINT))"
 _NO_TIME = raised("22008", "time field value out of range")
-_MIDNIGHT = raised("0A000", "the time 24:00:00 is not supported")
 _TIME = (
     "(CASE WHEN {0} IS NULL OR {1} IS NULL OR {2} IS NULL THEN NULL"
     " WHEN {0} NOT BETWEEN 0 AND 24 OR {1} NOT BETWEEN 0 AND 59 OR ISNAN({2})"
     f" OR {{2}} < 0D OR {{2}} > 60D OR {_MICROS} > {dt.DAY_MICROS}L THEN {_NO_TIME}"
-    f" WHEN {_MICROS} = {dt.DAY_MICROS}L THEN {_MIDNIGHT}"
+    f" WHEN {_MICROS} = {dt.DAY_MICROS}L THEN {dt.NO_MIDNIGHT}"
     f" ELSE TIME_FROM_MICROS({_MICROS}) END)"
 )
 

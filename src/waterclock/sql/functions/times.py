@@ -69,19 +69,20 @@ def _times_between(use: Use) -> str:
 
 
 def _by_field(sign: str) -> SqlRule:
+    function = "TRY_ADD" if sign == "+" else "TRY_SUBTRACT"
+
     def written(use: Use) -> str:
         one, other = (each.sql for each in use.arguments)
-        fields = [f"{one}.{name} {sign} {other}.{name}" for name in ("months", "days", "micros")]
-        return dt.unless_any_null((one, other), dt.interval(*fields))
+        fields = [f"{function}({one}.{name}, {other}.{name})" for name in dt.FIELDS]
+        return dt.unless_any_null((one, other), dt.computed_interval(*fields))
 
     return written
 
 
 def _negated(use: Use) -> str:
     [value] = (each.sql for each in use.arguments)
-    return dt.unless_null(
-        value, dt.interval(f"- {value}.months", f"- {value}.days", f"- {value}.micros")
-    )
+    fields = [f"TRY_SUBTRACT(0, {value}.{name})" for name in dt.FIELDS]
+    return dt.unless_null(value, dt.computed_interval(*fields))
 
 
 def _scaled(operator: str, *, flipped: bool = False) -> SqlRule:
@@ -94,16 +95,17 @@ def _scaled(operator: str, *, flipped: bool = False) -> SqlRule:
         value, factor = (each.sql for each in (use.arguments[::-1] if flipped else use.arguments))
         months = f"v.i.months {operator} v.f"
         days = f"v.i.days {operator} v.f"
-        whole_months = "CAST(v.m AS INT)"
-        whole_days = "CAST(v.d AS INT)"
-        rest = "RINT((v.m - CAST(v.m AS INT)) * 30D * 1000000D) / 1000000D"
+        whole_months = "TRY_CAST(v.m AS INT)"
+        whole_days = "TRY_CAST(v.d AS INT)"
+        rest = f"RINT((v.m - {whole_months}) * 30D * 1000000D) / 1000000D"
         more_days = f"CAST({rest} AS INT)"
         seconds = f"(v.d - {whole_days} + {rest} - {more_days}) * 86400D"
         rounded = f"RINT({seconds} * 1000000D) / 1000000D"
         # What was rounded up to a whole day is one.
         carried = "CAST(v.s / 86400D AS INT)"
         micros = f"RINT(v.i.micros {operator} v.f + (v.s - {carried} * 86400D) * 1000000D)"
-        made = dt.interval(whole_months, f"{whole_days} + {carried} + {more_days}", micros)
+        all_days = f"TRY_ADD({whole_days}, {carried} + {more_days})"
+        made = dt.computed_interval(whole_months, all_days, micros)
         products = f"NAMED_STRUCT('i', v.i, 'f', v.f, 'm', {months}, 'd', {days})"
         with_seconds = f"NAMED_STRUCT('i', v.i, 'f', v.f, 'm', v.m, 'd', v.d, 's', {rounded})"
         start = f"ARRAY(NAMED_STRUCT('i', {value}, 'f', {factor}))"
@@ -112,6 +114,9 @@ def _scaled(operator: str, *, flipped: bool = False) -> SqlRule:
         return dt.unless_any_null((value, factor), f"ELEMENT_AT({let}, 1)")
 
     return written
+
+
+divided_interval = _scaled("/")
 
 
 def _days_later(date: str, days: str) -> str:
@@ -179,5 +184,5 @@ OPERATORS: tuple[Function, ...] = (
     scalar("-", (INTERVAL,), INTERVAL, _negated, "The interval backwards."),
     scalar("*", (INTERVAL, FLOAT8), INTERVAL, _scaled("*"), "The interval so many times."),
     scalar("*", (FLOAT8, INTERVAL), INTERVAL, _scaled("*", flipped=True), "So many times."),
-    scalar("/", (INTERVAL, FLOAT8), INTERVAL, _scaled("/"), "A part of the interval."),
+    scalar("/", (INTERVAL, FLOAT8), INTERVAL, divided_interval, "A part of the interval."),
 )

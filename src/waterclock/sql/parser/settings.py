@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from waterclock.sql.ast import Statement
 from waterclock.sql.ast.common import Identifier, ObjectKind, ObjectName
 from waterclock.sql.ast.session import (
@@ -21,6 +23,8 @@ from waterclock.sql.parser.scanning import condition
 from waterclock.sql.parser.transactions import modes
 from waterclock.sql.stream import TokenStream
 from waterclock.sql.tokens import Kind
+
+_HOURS = re.compile(r"([+-]?\d{1,2}):00(?::00)?")
 
 
 def set_(stream: TokenStream) -> Statement:
@@ -111,8 +115,20 @@ def _time_zone(stream: TokenStream) -> tuple[str, ...] | None:
     if stream.accept_any("default", "local"):
         return None
     if stream.at("interval"):
-        stream.unsupported("SET TIME ZONE INTERVAL")
+        return (_zone_of_hours(stream),)
     return (setting_value(stream),)
+
+
+def _zone_of_hours(stream: TokenStream) -> str:
+    """How many hours the zone is to the east of UTC."""
+    begin = stream.token.position
+    stream.expect("interval")
+    found = _HOURS.fullmatch(stream.token.value) if stream.token.kind is Kind.STRING else None
+    if found is None:
+        stream.unsupported("SET TIME ZONE INTERVAL", begin)
+    stream.advance()
+    stream.accept("hour", "to", "minute")
+    return str(int(found[1]))
 
 
 def _role(stream: TokenStream) -> tuple[str, ...] | None:

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from waterclock.model.pg_types import TIMESTAMP, TIMESTAMPTZ, PgType
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
 from waterclock.sql.keywords import COLUMN_NAME, RESERVED
+from waterclock.sql.query.casts import cast
 from waterclock.sql.query.tree import (
     Call,
     Cast,
     Coalescing,
+    Exclusion,
     Expression,
     Frame,
     FrameBound,
@@ -30,7 +32,7 @@ from waterclock.sql.query.tree import (
 )
 from waterclock.sql.stream import TokenStream
 from waterclock.sql.tokens import Kind, Token
-from waterclock.sql.types import type_name
+from waterclock.sql.types import type_name_of_value
 
 if TYPE_CHECKING:
     from waterclock.sql.query.expressions import Expressions
@@ -66,9 +68,6 @@ _OF_FIELDS = {
 """How constants of several fields are written, and what they are without naming them."""
 _TRIMS = {"both": "btrim", "leading": "ltrim", "trailing": "rtrim"}
 _NO_CALLS = frozenset(["treat", "xmlconcat", "xmlelement", "xmlforest", "xmlparse"])
-_OF_ROW_TYPES = frozenset(
-    f"{kind}_populate_{end}" for kind in ("json", "jsonb") for end in ("record", "recordset")
-)
 UNICODE_FORMS = ("nfc", "nfd", "nfkc", "nfkd")
 
 
@@ -92,16 +91,6 @@ class Calls:
             if stream.peek(ahead).kind not in (Kind.WORD, Kind.QUOTED):
                 return False
         return stream.peek(ahead + 1)[:2] == (Kind.OPERATOR, "(")
-
-    def _refuse_row_types(self) -> None:
-        """Raise if a function follows that takes a row type: no name of a relation is a type."""
-        token = self._stream.token
-        if token.kind is Kind.WORD and token.value in _OF_ROW_TYPES:
-            raise FeatureNotSupported(
-                f"{token.value}() is not supported",
-                token.position,
-                hint="Use jsonb_to_record() or jsonb_to_recordset() with the columns' types.",
-            )
 
     def try_special(self, token: Token) -> Expression | None:
         """What begins with a key word and is a call in PostgreSQL's eyes."""
@@ -146,7 +135,7 @@ class Calls:
         if not is_type_word and stream.peek().kind is not Kind.STRING:
             return None
         try:
-            found = type_name(stream)
+            found = type_name_of_value(stream)
         except SyntaxFault:
             stream.back_to(first)
             return None
@@ -181,7 +170,6 @@ class Calls:
 
     def call(self) -> Expression:
         stream = self._stream
-        self._refuse_row_types()
         at = stream.token.position
         name = [stream.label().name]
         while stream.accept_mark("."):
@@ -322,9 +310,16 @@ class Calls:
         else:
             start = self._bound()
             end = FrameBound("current row", None, at)
-        if stream.at("exclude") and not stream.accept("exclude", "no", "others"):
-            raise FeatureNotSupported.of("EXCLUDE in a window frame", stream.token.position)
-        return Frame(unit, start, end, at)
+        return Frame(unit, start, end, at, self._exclusion())
+
+    def _exclusion(self) -> Exclusion | None:
+        """`EXCLUDE ...` behind a frame, if it follows."""
+        stream = self._stream
+        if not stream.accept("exclude") or stream.accept("no", "others"):
+            return None
+        if stream.accept("current", "row"):
+            return Exclusion.CURRENT_ROW
+        return Exclusion(stream.expect_any("group", "ties").upper())
 
     def _bound(self) -> FrameBound:
         stream, at = self._stream, self._stream.token.position
@@ -373,9 +368,9 @@ class Calls:
         stream.expect_mark("(")
         operand = self._expressions.expression()
         stream.expect("as")
-        target = type_name(stream)
+        found = cast(stream, operand, at)
         stream.expect_mark(")")
-        return Cast(operand, target, at)
+        return found
 
     def _extract(self) -> Expression:
         stream = self._stream

@@ -13,12 +13,12 @@ from enum import IntEnum
 
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
 from waterclock.sql.query.calls import UNICODE_FORMS, Calls
+from waterclock.sql.query.casts import cast
 from waterclock.sql.query.operands import Operands
 from waterclock.sql.query.tree import (
     Between,
     Binary,
     Call,
-    Cast,
     Collate,
     Distinct,
     Expression,
@@ -42,7 +42,6 @@ from waterclock.sql.query.tree import (
 )
 from waterclock.sql.stream import TokenStream
 from waterclock.sql.tokens import Kind
-from waterclock.sql.types import type_name
 
 
 class Level(IntEnum):
@@ -195,7 +194,7 @@ class Expressions:
                 return self._subscripted(left)
             case Level.CAST:
                 self._stream.advance()
-                return Cast(left, type_name(self._stream), at)
+                return cast(self._stream, left, at)
             case _:
                 return self._binary(left, level)
 

@@ -13,6 +13,7 @@ from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.keywords import RESERVED, TYPE_OR_FUNCTION
 from waterclock.sql.query.calls import Calls
 from waterclock.sql.query.tree import (
+    AllFields,
     ArrayItems,
     ArrayQuery,
     Boolean,
@@ -21,6 +22,7 @@ from waterclock.sql.query.tree import (
     Default,
     Exists,
     Expression,
+    Field,
     Null,
     Number,
     Parameter,
@@ -98,7 +100,7 @@ class Operands:
         if self.at_query():
             found = self.try_query()
             if found is not None:
-                return Subquery(found, at)
+                return self._followed(Subquery(found, at))
         self._stream.expect_mark("(")
         items = self._expressions.expressions()
         self._stream.expect_mark(")")
@@ -139,9 +141,11 @@ class Operands:
         return following.kind is Kind.OPERATOR and following.value == ")"
 
     def _followed(self, base: Expression) -> Expression:
-        """`(row).field`, which only composite values have."""
-        if self._stream.at_mark("."):
-            raise FeatureNotSupported.of("a field of a row", self._stream.token.position)
+        """`(row).field` or `(row).*`."""
+        while self._stream.accept_mark("."):
+            if self._stream.accept_mark("*"):
+                return AllFields(base, base.at)
+            base = Field(base, self._stream.label().name, base.at)
         return base
 
     def _worded(self, token: Token) -> Expression:

@@ -7,6 +7,7 @@ LIMIT, belongs to the whole of it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
 from waterclock.sql.keywords import words
@@ -22,6 +23,7 @@ from waterclock.sql.query.tree import (
     GroupingKind,
     GroupingSet,
     GroupKeys,
+    Lock,
     Number,
     Query,
     Row,
@@ -45,6 +47,7 @@ _NEEDS_AS = words(
     returning second to union varying where window with within without year"""
 )
 """Key words that are labels of output columns only behind AS."""
+_LOCKS = (("update",), ("no", "key", "update"), ("share",), ("key", "share"))
 _SETS = {GroupingKind.ROLLUP: ("rollup",), GroupingKind.CUBE: ("cube",)}
 _NOT_EMPTY = words("from where group having window union intersect except order limit offset for")
 
@@ -85,13 +88,16 @@ class Queries:
         with_ = self._with() if stream.at("with") else None
         body = self._set_operation()
         order = self.expressions.order_by()
+        locks = self._locks()
         limit, offset, with_ties = self._limits()
+        locks += self._locks()
         if with_ is None and not order and limit is None and offset is None:
             if isinstance(body, Query):
-                return body
+                return replace(body, locks=body.locks + locks)
         elif isinstance(body, Query):
-            return self._wrapped(body, at, with_, order, limit, offset, with_ties)
-        return Query(body, at, with_, order, limit, offset, with_ties)
+            inner = replace(body, locks=body.locks + locks)
+            return self._wrapped(inner, at, with_, order, limit, offset, with_ties)
+        return Query(body, at, with_, order, limit, offset, with_ties, locks)
 
     def _wrapped(
         self,
@@ -120,6 +126,7 @@ class Queries:
             limit or inner.limit,
             offset or inner.offset,
             with_ties or inner.with_ties,
+            inner.locks,
         )
 
     # WITH
@@ -179,10 +186,33 @@ class Queries:
             elif stream.accept("fetch"):
                 _once(limit is None, "LIMIT", at)
                 limit, with_ties = self._fetch()
-            elif stream.at("for"):
-                raise FeatureNotSupported.of("locking of rows by a query", at)
             else:
                 return limit, offset, with_ties
+
+    def _locks(self) -> tuple[Lock, ...]:
+        """`FOR UPDATE`, `FOR SHARE` and the like, as many as follow."""
+        stream = self._stream
+        found: list[Lock] = []
+        while stream.at("for"):
+            at = stream.advance().position
+            if stream.accept("read", "only"):
+                continue
+            words = next((each for each in _LOCKS if stream.accept(*each)), None)
+            if words is None:
+                stream.fail()
+            names = [stream.identifier()] if stream.accept("of") else []
+            while names and stream.accept_mark(","):
+                names.append(stream.identifier())
+            if stream.at("nowait") or stream.at("skip"):
+                what = f"{stream.token.value.upper()} of locked rows"
+                raise FeatureNotSupported(
+                    f"{what} is not supported",
+                    stream.token.position,
+                    hint="Transactions are serializable; one of two that conflict fails.",
+                )
+            relations = tuple((name.name, name.position) for name in names)
+            found.append(Lock(f"FOR {' '.join(words).upper()}", relations, at))
+        return tuple(found)
 
     def _fetch(self) -> tuple[Expression, bool]:
         stream = self._stream

@@ -213,12 +213,21 @@ class FrameBound:
     at: int
 
 
+class Exclusion(Enum):
+    """What EXCLUDE leaves out of a frame; the value is how it is written."""
+
+    CURRENT_ROW = "CURRENT ROW"
+    GROUP = "GROUP"
+    TIES = "TIES"
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     unit: FrameUnit
     start: FrameBound
     end: FrameBound
     at: int
+    exclusion: Exclusion | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +316,31 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class NullRow:
+    """`NULL::relation`."""
+
+    name: tuple[str, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """`(row).name`."""
+
+    base: Expression
+    name: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class AllFields:
+    """`(row).*`."""
+
+    base: Expression
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
 class Exists:
     query: Query
     at: int
@@ -345,8 +379,8 @@ class Default:
 Expression: TypeAlias = (
     "ColumnRef | Star | Parameter | String | Number | Boolean | Null | Cast | Unary | Binary"
     " | Logical | Not | Is | Distinct | Between | In | Like | Quantified | Case | Call | Coalescing"
-    " | ArrayItems | ArrayQuery | Subscript | Slice | Row | Exists | Subquery | Collate | Grouping"
-    " | Default"
+    " | ArrayItems | ArrayQuery | Subscript | Slice | Row | NullRow | Field | AllFields"
+    " | Exists | Subquery | Collate | Grouping | Default"
 )
 
 # --- Queries --------------------------------------------------------------------------------------
@@ -514,6 +548,15 @@ class With:
 
 
 @dataclass(frozen=True, slots=True)
+class Lock:
+    """`FOR UPDATE OF a, b` and its like: its first words, and the names with their places."""
+
+    words: str
+    relations: tuple[tuple[str, int], ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A query with what may come before and after it."""
 
@@ -524,3 +567,4 @@ class Query:
     limit: Expression | None = None
     offset: Expression | None = None
     with_ties: bool = False
+    locks: tuple[Lock, ...] = ()

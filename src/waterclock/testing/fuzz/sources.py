@@ -148,7 +148,10 @@ def _generated(draw: Draw, below: Source) -> Source:
         case "array":
             call = ("explode(array(", first, ", ", second, "))")
         case "stack":
-            call = ("stack(2, ", first, ", ", second, ")")
+            # Spark brings its arguments to no common type.
+            typed = [("CAST(", each, " AS DECIMAL(9, 2))") for each in (first, second)]
+            one, other = typed if kind == "decimal" else ((first,), (second,))
+            call = ("stack(2, ", *one, ", ", *other, ")")
         case "sequence":
             number = draw.values.of("int", below.scope, 0)
             call = ("explode(sequence(0, coalesce(", number, ", 1) % 4))")

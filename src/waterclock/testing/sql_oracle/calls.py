@@ -43,7 +43,7 @@ from waterclock.sql.dialect.types import (
 )
 from waterclock.sql.functions import FUNCTIONS, OPERATORS, Function
 from waterclock.sql.functions.aggregates import WITHIN
-from waterclock.sql.functions.json_rows import RECORDS
+from waterclock.sql.functions.json_rows import POPULATE, RECORDS
 from waterclock.sql.functions.registry import Kind, Stability
 
 _OURS = frozenset({MZ_TIMESTAMP.oid, UINT8.oid})
@@ -54,6 +54,7 @@ LEFT_OUT = {
     "mz_now": "PostgreSQL has none",
     **dict.fromkeys(("clock_timestamp", "timeofday"), "it is never the same twice"),
     **dict.fromkeys(RECORDS, "the query tells its columns"),
+    **dict.fromkeys(POPULATE, "a relation tells its columns"),
 }
 _NUMBERS = frozenset({INT4.oid, INT8.oid, NUMERIC.oid})
 _INT_ARRAY = PgType(1007)

@@ -100,7 +100,11 @@ def test_texts_are_read_as_postgres_reads_them() -> None:
         (text_calls.padded, ("a", 2**31 - 1, "b", False), ProgramLimitExceeded),
         (text_calls.regexp_replace, ("a", "a", "b", "x"), InvalidValue),
         (text_calls.regexp_split, ("abc", ""), FeatureNotSupported),
-        (text_calls.parse_ident, ("1a",), InvalidValue),
+        (text_calls.parse_ident, ("1a", True), InvalidValue),
+        (text_calls.parse_ident, ("a b", True), InvalidValue),
+        (text_calls.parse_ident, ('a."', False), InvalidValue),
+        (text_calls.parse_ident, ('a.""', False), InvalidValue),
+        (text_calls.parse_ident, ("a.", False), InvalidValue),
     ],
 )
 def test_what_can_not_be_read_is_an_error(

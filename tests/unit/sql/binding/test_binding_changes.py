@@ -105,7 +105,8 @@ def test_places_of_rows_that_are_not_there() -> None:
     [
         ("rank(1, 2) WITHIN GROUP (ORDER BY id)", "42883"),
         ("row_number(1) WITHIN GROUP (ORDER BY id)", "42883"),
-        ("rank(id) WITHIN GROUP (ORDER BY id)", "0A000"),
+        ("rank(id) WITHIN GROUP (ORDER BY id)", "42803"),
+        ("rank(count(*)) WITHIN GROUP (ORDER BY id)", "42803"),
         ("rank(1) WITHIN GROUP (ORDER BY id) OVER ()", "0A000"),
         ("rank(true) WITHIN GROUP (ORDER BY id)", "42804"),
         ("sum(rank(1) WITHIN GROUP (ORDER BY id))", "42803"),
@@ -185,7 +186,8 @@ def test_a_statement_in_a_block_comes_later_than_the_transaction() -> None:
         ("unistr(s)", "0A000"),
         (r"unistr('\zz')", "42601"),
         ("jsonb_set_lax(j, '{a}', null, true, 'no')", "22023"),
-        ("jsonb_populate_record(null::t, j)", "0A000"),
+        ("jsonb_populate_record(null::nosuch, j)", "42704"),
+        ("jsonb_populate_record(row(1), j)", "0A000"),
         ("format('%*s', 1)", "22023"),
         ("substring(s similar 'a#\"b' escape '#')", "0A000"),
         ("normalize(s, nfx)", "42601"),
@@ -193,3 +195,30 @@ def test_a_statement_in_a_block_comes_later_than_the_transaction() -> None:
 )
 def test_calls_that_are_refused(call: str, sqlstate: str) -> None:
     assert refusal(f"SELECT {call} FROM t").sqlstate == sqlstate
+
+
+# VALUES of an INSERT
+
+
+def inserted(query: str) -> BoundQuery:
+    return bind_query(
+        *(query, 1, RELATIONS),
+        facts=session_facts(),
+        target_types=[TEXT, INT4],
+        target_names=["s", "n"],
+    )
+
+
+def test_each_row_of_values_is_assigned_to_the_columns_on_its_own() -> None:
+    found = inserted("VALUES ('abc', 1), (1 + 1, 2.6), (upper('x'), '3'), (NULL, NULL)")
+    assert [column.type for column in found.columns] == [TEXT, INT4]
+    with pytest.raises(WaterclockError) as caught:
+        inserted("VALUES ('abc', 1), ('x', now())")
+    assert caught.value.sqlstate == "42804"
+    assert str(caught.value).startswith('column "n" is of type integer but expression is of type')
+
+
+def test_sorted_values_are_one_query_with_one_type_for_each_column() -> None:
+    with pytest.raises(WaterclockError) as caught:
+        inserted("VALUES ('abc', 1), (1 + 1, 2) ORDER BY 2")
+    assert caught.value.sqlstate == "22P02"

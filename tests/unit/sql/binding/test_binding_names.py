@@ -98,7 +98,7 @@ def test_a_view_is_inlined() -> None:
         ("SELECT a FROM t, u", "42702", 8),
         ("SELECT a FROM nope", "42P01", 15),
         ("SELECT * FROM t, t", "42712", 18),
-        ("SELECT t FROM t", "0A000", 8),
+        ("SELECT (t).nope FROM t", "42703", 9),
         ("SELECT 1 FROM t WHERE a = (SELECT zz FROM u)", "42703", 35),
         ("SELECT * FROM (SELECT a FROM t WHERE t.id = u.id) x, u", "42P01", 45),
         ("SELECT * FROM t JOIN u USING (nope)", "42703", 31),
@@ -112,7 +112,12 @@ def test_a_view_is_inlined() -> None:
         ("SELECT $2", "42P02", 8),
         ("SELECT a FROM t LIMIT a", "42703", 23),
         ("SELECT a FROM t LIMIT abs(1)", "0A000", 23),
-        ("SELECT a FROM t FOR UPDATE", "0A000", 17),
+        ("SELECT count(*) FROM t FOR UPDATE", "0A000", 24),
+        ("SELECT DISTINCT a FROM t FOR SHARE", "0A000", 26),
+        ("SELECT a FROM t UNION SELECT a FROM t FOR UPDATE", "0A000", 39),
+        ("SELECT a FROM t FOR UPDATE OF u", "42P01", 31),
+        ("SELECT a FROM t FOR UPDATE SKIP LOCKED", "0A000", 28),
+        ("SELECT a FROM t FOR NOTHING", "42601", 21),
         ("WITH RECURSIVE r AS (SELECT * FROM r) SELECT 1", "42P19", 16),
     ],
 )
@@ -140,3 +145,34 @@ def test_the_hint_of_an_unknown_function() -> None:
         "No function matches the given name and argument types."
         " You might need to add explicit type casts."
     )
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT a FROM t", False),
+        ("SELECT a FROM t FOR READ ONLY", False),
+        ("SELECT a FROM t FOR UPDATE", True),
+        ("SELECT a FROM t x ORDER BY a FOR NO KEY UPDATE OF x LIMIT 1", True),
+        ("SELECT a FROM t LIMIT 1 FOR KEY SHARE FOR SHARE", True),
+        ("SELECT * FROM (SELECT a FROM t FOR UPDATE) q", True),
+        ("(SELECT a FROM t) FOR UPDATE", True),
+    ],
+)
+def test_queries_that_lock_say_so_and_are_not_simple(query: str, expected: bool) -> None:
+    found = bound(query, RELATIONS)
+    assert found.locks == expected
+    assert not found.locks or found.simple is None
+
+
+def test_a_name_that_an_alias_hides_is_told_with_the_alias() -> None:
+    for query in (
+        "SELECT t.id FROM t AS x",
+        "SELECT t.* FROM t x",
+        "SELECT 1 FROM t x WHERE EXISTS (SELECT t.id)",
+    ):
+        with pytest.raises(SqlFault) as caught:
+            bound(query, RELATIONS)
+        assert str(caught.value) == 'invalid reference to FROM-clause entry for table "t"'
+        assert caught.value.sqlstate == "42P01"
+        assert caught.value.hint == 'Perhaps you meant to reference the table alias "x".'

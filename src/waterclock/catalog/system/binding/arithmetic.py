@@ -53,6 +53,7 @@ class Arithmetic:
         return {
             exp.DPipe: self._concatenation,
             exp.Neg: self._negation,
+            exp.Pow: self._power,
             exp.BitwiseNot: self._bitwise_not,
             **dict.fromkeys(_ARITHMETIC, self._arithmetic),
             **dict.fromkeys(_BITS, self._bitwise),
@@ -100,6 +101,15 @@ class Arithmetic:
         if oid in (FLOAT4, FLOAT8):
             text = _checked(text, operator, left.sql, right.sql)
         return typed(f"CAST({text} AS {self._types.held_as(oid)})", oid)
+
+    def _power(self, node: exp.Pow, scope: Scope) -> Typed:
+        left, right = self._binder.bind(node.this, scope), self._binder.bind(node.expression, scope)
+        left, right = self._matched_numbers("^", left, right, node)
+        self._check("^", left.oid, right.oid, node)
+        if self._result_of(left.oid, right.oid) is None:
+            raise no_operator(self._statement, "^", left.oid, right.oid, node)
+        sides = ", ".join(f"CAST({side.sql} AS DOUBLE)" for side in (left, right))
+        return typed(f"wc_power({sides})", FLOAT8)
 
     def _check(self, operator: str, left: int, right: int, node: exp.Expr) -> None:
         """Raise where it is not known that DuckDB computes what PostgreSQL does."""

@@ -307,7 +307,7 @@ class Calling:
                 return self._json_aggregate(call, bound, scope)
             case _:
                 oid = JSONB if call.name.startswith(("jsonb", "to_jsonb")) else JSON
-                return typed(self._json(call.name, bound, oid), oid)
+                return typed(_in_form(self._json(call.name, bound, oid), oid), oid)
 
     def _json(self, name: str, bound: list[Typed], oid: int) -> str:
         settled = [self._binder.coercion.settle(value) for value in bound]
@@ -348,7 +348,13 @@ class Calling:
         if call.condition is not None:
             condition = self._binder.boolean(call.condition, scope, "FILTER")
             parts += f" FILTER (WHERE {condition})"
-        return typed(f"('[' || {parts} || ']')", JSON if call.name == "json_agg" else JSONB)
+        oid = JSON if call.name == "json_agg" else JSONB
+        return typed(_in_form(f"('[' || {parts} || ']')", oid), oid)
+
+
+def _in_form(written: str, oid: int) -> str:
+    """JSON as its type holds it."""
+    return f"wc_jsonb({written})" if oid == JSONB else written
 
 
 def direction(item: exp.Ordered) -> str:

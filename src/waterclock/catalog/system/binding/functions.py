@@ -76,7 +76,7 @@ def _session() -> Iterator[Function]:
         ("pg_advisory_unlock_all", t.VOID, "''"),
         ("inet_server_addr", 869, "CAST(NULL AS VARCHAR)"),
         ("inet_server_port", t.INT4, "CAST(NULL AS INTEGER)"),
-        ("inet_client_addr", 869, "CAST(NULL AS VARCHAR)"),
+        ("inet_client_addr", 869, "CAST(<client_address> AS VARCHAR)"),
         ("inet_client_port", t.INT4, "CAST(NULL AS INTEGER)"),
         ("getdatabaseencoding", t.NAME, "'UTF8'"),
         ("pg_client_encoding", t.NAME, "'UTF8'"),
@@ -86,7 +86,20 @@ def _session() -> Iterator[Function]:
     yield _f("pg_char_to_encoding", (t.NAME,), t.INT4, "wc_encoding_number({0})")
     yield _f("pg_is_other_temp_schema", (t.OID,), t.BOOL, "FALSE AND {0} IS NULL")
     yield _f("pg_sleep", (t.FLOAT8,), t.VOID, "wc_sleep({0})")
+    yield _f(
+        "pg_blocking_pids",
+        (t.INT4,),
+        1007,
+        "CASE WHEN {0} IS NOT NULL THEN CAST([] AS INTEGER[]) END",
+    )
+    yield _f("pg_cancel_backend", (t.INT4,), t.BOOL, "wc_stop({0}, FALSE)")
+    yield _f("pg_terminate_backend", (t.INT4,), t.BOOL, "wc_stop({0}, TRUE)")
+    patient = "wc_stop(CASE WHEN {1} IS NOT NULL THEN {0} END, TRUE)"
+    yield _f("pg_terminate_backend", (t.INT4, t.INT8), t.BOOL, patient)
     yield _f("age", (t.XID,), t.INT4, "CAST({0} AS INTEGER)")
+    yield _f("to_char", (t.TIMESTAMPTZ, t.TEXT), t.TEXT, "wc_moment_text({0}, {1}, <zone>)")
+    yield _f("host", (869,), t.TEXT, "split_part({0}, '/', 1)")
+    yield _f("encode", (t.BYTEA, t.TEXT), t.TEXT, "wc_encoded({0}, {1})")
 
 
 def _definitions() -> Iterator[Function]:
@@ -104,6 +117,17 @@ def _definitions() -> Iterator[Function]:
     yield _f("pg_get_viewdef", (t.OID, t.INT4), t.TEXT, "wc_view({0})")
     yield _f("pg_get_indexdef", (t.OID,), t.TEXT, "wc_index({0}, 0, FALSE)")
     yield _f("pg_get_indexdef", (t.OID, t.INT4, t.BOOL), t.TEXT, "wc_index({0}, {1}, {2})")
+    # All indexes are ascending.
+    true = "'asc', 'nulls_last', 'orderable', 'returnable', 'search_array', 'search_nulls'"
+    false = "'desc', 'nulls_first', 'distance_orderable'"
+    has = f"WHEN lower({{2}}) IN ({true}) THEN TRUE WHEN lower({{2}}) IN ({false}) THEN FALSE"
+    column = "{1} > 0 AND wc_index({0}, {1}, FALSE) <> ''"
+    yield _f(
+        "pg_index_column_has_property",
+        (t.REGCLASS, t.INT4, t.TEXT),
+        t.BOOL,
+        f"CASE WHEN {column} THEN CASE {has} END END",
+    )
     for name in (
         *("pg_get_functiondef", "pg_get_function_sqlbody", "pg_get_partkeydef"),
         *("pg_get_statisticsobjdef", "pg_get_statisticsobjdef_columns"),
@@ -114,6 +138,7 @@ def _definitions() -> Iterator[Function]:
     yield _f("pg_get_function_arguments", (t.OID,), t.TEXT, "wc_arguments({0})")
     yield _f("pg_get_function_identity_arguments", (t.OID,), t.TEXT, "wc_arguments({0})")
     yield _f("pg_get_function_result", (t.OID,), t.TEXT, "wc_result({0})")
+    yield _f("oidvectortypes", (t.OIDVECTOR,), t.TEXT, "wc_type_names({0})")
     yield _f("pg_get_serial_sequence", (t.TEXT, t.TEXT), t.TEXT, "CAST(NULL AS VARCHAR)")
     yield _f("obj_description", (t.OID, t.NAME), t.TEXT, "wc_comment({0}, {1}, 0)")
     yield _f("obj_description", (t.OID,), t.TEXT, "wc_comment({0}, '', 0)")
@@ -129,6 +154,7 @@ def _definitions() -> Iterator[Function]:
     yield _f("row_security_active", (t.OID,), t.BOOL, "FALSE AND {0} IS NULL")
     yield _f("pg_tablespace_location", (t.OID,), t.TEXT, "wc_empty({0})")
     yield _f("pg_size_pretty", (t.INT8,), t.TEXT, "wc_size({0})")
+    yield _f("pg_size_pretty", (t.NUMERIC,), t.TEXT, "wc_size(CAST({0} AS BIGINT))")
 
 
 _VISIBLE = {
@@ -144,8 +170,8 @@ _REGISTRIES = {
 
 
 def _sizes() -> Iterator[Function]:
-    """Nothing is stored as PostgreSQL stores it, so every size is 0."""
-    nothing = "wc_zero({0})"
+    """Nothing is stored as PostgreSQL stores it, and nobody counts: sizes are not known."""
+    nothing = "wc_unknown({0})"
     for name in (
         *("pg_table_size", "pg_relation_size", "pg_total_relation_size", "pg_indexes_size"),
         *("pg_stat_get_numscans", "pg_stat_get_live_tuples", "pg_stat_get_dead_tuples"),
@@ -154,7 +180,7 @@ def _sizes() -> Iterator[Function]:
     yield _f("pg_relation_size", (t.REGCLASS, t.TEXT), t.INT8, nothing)
     for name in ("pg_database_size", "pg_tablespace_size"):
         yield _f(name, (t.OID,), t.INT8, nothing)
-        yield _f(name, (t.NAME,), t.INT8, "wc_zero(0 * length({0}))")
+        yield _f(name, (t.NAME,), t.INT8, "wc_unknown(length({0}))")
 
 
 def _privileges() -> Iterator[Function]:
@@ -228,7 +254,8 @@ def _texts() -> Iterator[Function]:
     yield _f("quote_literal", (ANY,), t.TEXT, "wc_quote_literal(CAST({0} AS VARCHAR))")
     quoted_null = "coalesce(wc_quote_literal(CAST({0} AS VARCHAR)), 'NULL')"
     yield _f("quote_nullable", (ANY,), t.TEXT, quoted_null)
-    yield _f("parse_ident", one, t.TEXT_ARRAY, "wc_parse_ident({0})")
+    yield _f("parse_ident", one, t.TEXT_ARRAY, "wc_parse_ident({0}, TRUE)")
+    yield _f("parse_ident", (t.TEXT, t.BOOL), t.TEXT_ARRAY, "wc_parse_ident({0}, {1})")
     yield _f("regexp_replace", three, t.TEXT, "wc_regexp_replace({0}, {1}, {2}, '')")
     yield _f("regexp_replace", (*three, t.TEXT), t.TEXT, "wc_regexp_replace({0}, {1}, {2}, {3})")
     yield _f("regexp_match", two, t.TEXT_ARRAY, "wc_regexp_match({0}, {1})")
@@ -261,7 +288,8 @@ def _numbers() -> Iterator[Function]:
         for count in (1, 2):
             yield _f(name, (t.NUMERIC,) * count, t.NUMERIC, REFUSED)
     yield _f("sqrt", (t.FLOAT8,), t.FLOAT8, REFUSED)
-    yield _f("power", (t.FLOAT8, t.FLOAT8), t.FLOAT8, REFUSED)
+    for name in ("pow", "power"):
+        yield _f(name, (t.FLOAT8, t.FLOAT8), t.FLOAT8, "wc_power({0}, {1})")
     yield _f("random", (), t.FLOAT8, "random()")
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from waterclock.catalog.system.binding.expressions import Expressions
+from waterclock.catalog.system.binding.live import HERE, LIVE
 from waterclock.catalog.system.binding.parsing import MARK
 from waterclock.catalog.system.binding.ports import Subqueries
 from waterclock.catalog.system.binding.scope import (
@@ -40,8 +41,6 @@ from waterclock.catalog.system.facts import (
 from waterclock.catalog.system.types import INT8, OID, RECORD, VECTORS, XID
 from waterclock.model.pg_types import PgType
 
-HERE = "\x01"
-"""Stands for the schema of the current version's tables in the written text."""
 FIXED = "fixed"
 """The schema of the tables that no version changes."""
 
@@ -286,8 +285,10 @@ class Sources:
             seen = _SEEN.get(relation.name)
             stored = f'{place}."{relation.schema}.{relation.name}"'
             text = f"(SELECT * FROM {stored} WHERE {seen}) AS {inner}" if seen else text
-        if relation.schema == "pg_catalog" and relation.name in _OF_SESSION:
-            text = f"({_OF_SESSION[relation.name]}) AS {inner}"
+        if relation.schema == "pg_catalog" and relation.name in LIVE:
+            live = LIVE[relation.name]
+            text = f"({live.sql}) AS {inner}"
+            self._statement.relations |= {("pg_catalog", needed) for needed in live.needs}
         return as_source(text, self._aliased(table, alias))
 
     def _table_function(
@@ -296,7 +297,7 @@ class Sources:
         name = str(call.this).removeprefix(MARK)
         schema = node.args.get("db")
         alias = node.args.get("alias")
-        relation = self._statement.facts.relation("pg_catalog", f"{name}()")
+        relation = self._statement.facts.relation("pg_catalog", _SHOWN_BY.get(name, f"{name}()"))
         if relation is not None and not call.expressions:
             source = self._relation_source(relation, None)
             table = replace(source.tables[0], alias=name)
@@ -358,35 +359,12 @@ class Sources:
         return columns, text
 
 
-_SETTINGS = (
-    "SELECT name, wc_session_setting(name, setting) AS setting, unit, category, short_desc, "
-    "extra_desc, context, vartype, wc_setting_source(name, source) AS source, min_val, max_val, "
-    "enumvals, boot_val, reset_val, sourcefile, sourceline, pending_restart "
-    f'FROM {HERE}."pg_catalog.pg_settings"'
-)
-_STATEMENTS = (
-    "SELECT s.name AS name, s.statement AS statement, s.made AS prepare_time, "
-    "s.parameter_types AS parameter_types, s.from_sql AS from_sql, "
-    "CAST(0 AS BIGINT) AS generic_plans, CAST(0 AS BIGINT) AS custom_plans "
-    "FROM (SELECT unnest(wc_session_statements(0)) AS s)"
-)
-_CURSORS = (
-    "SELECT s.name AS name, s.statement AS statement, s.is_holdable AS is_holdable, "
-    "s.is_binary AS is_binary, s.is_scrollable AS is_scrollable, s.made AS creation_time "
-    "FROM (SELECT unnest(wc_session_cursors(0)) AS s)"
-)
-_OF_SESSION = {
-    "pg_settings": _SETTINGS,
-    "pg_prepared_statements": _STATEMENTS,
-    "pg_cursors": _CURSORS,
-}
-"""Relations that each session sees other rows of."""
-
-
 _ANY_RIGHT = "wc_may_see(table_schema, table_name, 'any')"
 _MORE_THAN_READ = "wc_may_see(table_schema, table_name, 'write')"
 _OWNED = "wc_may_see(table_schema, table_name, 'own')"
 _GRANTED = "(grantee = 'PUBLIC' OR wc_acts_as(grantee) OR wc_acts_as(grantor))"
+# Functions in FROM whose rows a relation has.
+_SHOWN_BY = {"pg_show_all_settings": "pg_settings"}
 # What a role that is no superuser sees of information_schema.
 _SEEN = {
     **{"tables": _ANY_RIGHT, "columns": _ANY_RIGHT, "views": _ANY_RIGHT},

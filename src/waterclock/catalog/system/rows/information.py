@@ -60,6 +60,7 @@ class InformationRows:
     def tables(self) -> Mapping[str, Iterator[Values]]:
         return {
             "information_schema_catalog_name": iter([{"catalog_name": self._catalog}]),
+            "character_sets": iter([self._characters()]),
             "schemata": self._schemata(),
             "tables": self._tables(),
             "columns": self._columns(),
@@ -91,6 +92,14 @@ class InformationRows:
             "catalog_name": self._catalog,
             "schema_name": name,
             "schema_owner": self._picture.role_name(owner),
+        }
+
+    def _characters(self) -> Values:
+        return {
+            "character_set_name": "UTF8",
+            "character_repertoire": "UCS",
+            "form_of_use": "UTF8",
+            **self.table("pg_catalog", "ucs_basic", "default_collate"),
         }
 
     def _schemata(self) -> Iterator[Values]:

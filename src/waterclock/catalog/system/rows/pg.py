@@ -197,5 +197,4 @@ class PgRows:
                     "relid": relation.oid,
                     "schemaname": self._picture.schema_name(relation.schema),
                     "relname": relation.name,
-                    **dict.fromkeys(("seq_scan", "seq_tup_read", "n_live_tup", "n_dead_tup"), 0),
                 }

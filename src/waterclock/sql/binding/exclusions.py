@@ -1,0 +1,191 @@
+"""EXCLUDE in window frames: what is left of a frame, as windows without EXCLUDE.
+
+The engine has no such frames. What is left are a few runs of rows: those before the current row or
+its peers, those behind them, and in between what is kept of the peers. A function of the frame is
+put together from the same function over each run. The runs are in the order of the frame.
+
+Rows before and behind the peers can be counted in groups, so a frame must be one of groups, or a
+RANGE without offsets, which is the same; of ROWS only the current row can be left out. Sums of
+floating-point numbers are not put together: their last digits depend on the order of adding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import reduce
+from math import inf
+from typing import TypeAlias
+
+from waterclock.model.pg_types import NUMERIC
+from waterclock.sql.errors import FeatureNotSupported
+from waterclock.sql.query import tree
+from waterclock.sql.query.tree import Exclusion, FrameUnit
+
+_Combining: TypeAlias = Callable[[Sequence[tree.Call]], tree.Expression]
+
+
+def without_excluded(call: tree.Call, window: tree.Window) -> tree.Expression:
+    """The call over such a window, written with windows that leave nothing out."""
+    assert window.frame is not None, "the caller has looked"
+    combine = _COMBINED.get(call.name[-1])
+    if combine is None:
+        what = f"{call.name[-1]}() over a window frame with EXCLUDE"
+        raise FeatureNotSupported.of(what, window.frame.at)
+    runs = remaining(window, window.frame)
+    if not runs:
+        whole = replace(call, over=replace(window, frame=None))
+        nothing = tree.Case(None, ((tree.Boolean(False, call.at), whole),), None, call.at)
+        return _coalesced(nothing, tree.Number("0", call.at)) if combine is _count else nothing
+    return combine([replace(call, over=run) for run in runs])
+
+
+def remaining(window: tree.Window, frame: tree.Frame) -> list[tree.Window]:
+    """The runs of rows that are left of a frame, in order, each as a window of its own."""
+    _check(frame)
+    first, last = _place(frame.start), _place(frame.end)
+    unit = FrameUnit.ROWS if frame.unit is FrameUnit.ROWS else FrameUnit.GROUPS
+    found = []
+    if window.order or unit is FrameUnit.ROWS:
+        found = [_run(window, frame, unit, first, min(last, -1))]
+    if first <= 0 <= last:
+        found += _kept_peers(window, frame)
+    if window.order or unit is FrameUnit.ROWS:
+        found.append(_run(window, frame, unit, max(first, 1), last))
+    return [run for run in found if run is not None]
+
+
+def _check(frame: tree.Frame) -> None:
+    if frame.unit is FrameUnit.ROWS and frame.exclusion is not Exclusion.CURRENT_ROW:
+        assert frame.exclusion is not None
+        what = f"EXCLUDE {frame.exclusion.value} in a window frame of ROWS"
+        raise FeatureNotSupported.of(what, frame.at)
+    has_offset = frame.start.offset is not None or frame.end.offset is not None
+    if frame.unit is FrameUnit.RANGE and has_offset:
+        raise FeatureNotSupported.of("EXCLUDE in a window frame of RANGE with an offset", frame.at)
+
+
+def _place(bound: tree.FrameBound) -> float:
+    """How many rows or groups behind the current one a bound is."""
+    match bound.kind:
+        case "unbounded preceding":
+            return -inf
+        case "unbounded following":
+            return inf
+        case "current row":
+            return 0
+    if not isinstance(bound.offset, tree.Number) or not bound.offset.text.isdigit():
+        what = "EXCLUDE in a window frame whose offset is not a plain number"
+        raise FeatureNotSupported.of(what, bound.at)
+    distance = int(bound.offset.text)
+    return -distance if bound.kind == "preceding" else distance
+
+
+def _run(
+    window: tree.Window, frame: tree.Frame, unit: FrameUnit, first: float, last: float
+) -> tree.Window | None:
+    """The rows or groups from one place to another; None if there are none."""
+    if first > last or first == inf or last == -inf:
+        return None
+    start, end = (_bound(each, frame.at) for each in (first, last))
+    return replace(window, frame=tree.Frame(unit, start, end, frame.at))
+
+
+def _bound(place: float, at: int) -> tree.FrameBound:
+    way = "preceding" if place < 0 else "following"
+    if place in (-inf, inf):
+        return tree.FrameBound(f"unbounded {way}", None, at)
+    if place == 0:
+        return tree.FrameBound("current row", None, at)
+    return tree.FrameBound(way, tree.Number(str(abs(int(place))), at), at)
+
+
+def _kept_peers(window: tree.Window, frame: tree.Frame) -> list[tree.Window | None]:
+    """What is left of the current row and its peers, which are in the frame."""
+    if frame.exclusion is Exclusion.TIES:
+        return [_run(window, frame, FrameUnit.ROWS, 0, 0)]
+    if frame.exclusion is Exclusion.GROUP or frame.unit is FrameUnit.ROWS:
+        return []
+    partition = (*window.partition, *(item.expression for item in window.order))
+    peers = replace(window, partition=partition)
+    return [
+        _run(peers, frame, FrameUnit.ROWS, -inf, -1),
+        _run(peers, frame, FrameUnit.ROWS, 1, inf),
+    ]
+
+
+# --- Functions, put together ----------------------------------------------------------------------
+
+
+def _coalesced(*values: tree.Expression) -> tree.Expression:
+    return tree.Coalescing("coalesce", values, values[0].at)
+
+
+def _joined(operator: str) -> _Combining:
+    """By an operator, where a run without a value does not count."""
+
+    return lambda runs: _reduced(lambda a, b: tree.Binary(operator, a, b, a.at), runs)
+
+
+def _decided(logic: tree.Logic) -> _Combining:
+    return lambda runs: _reduced(lambda a, b: tree.Logical(logic, (a, b), a.at), runs)
+
+
+def _reduced(
+    joined: Callable[[tree.Expression, tree.Expression], tree.Expression],
+    runs: Sequence[tree.Expression],
+) -> tree.Expression:
+    """All runs, two by two; of two that have no common value, the one that has any."""
+    return reduce(lambda a, b: _coalesced(joined(a, b), a, b), runs)
+
+
+def _chosen(name: str) -> _Combining:
+    return lambda runs: tree.Coalescing(name, tuple(runs), runs[0].at)
+
+
+def _count(runs: Sequence[tree.Call]) -> tree.Expression:
+    counts: Sequence[tree.Expression] = runs
+    return reduce(lambda one, other: tree.Binary("+", one, other, one.at), counts)
+
+
+def _mean(runs: Sequence[tree.Call]) -> tree.Expression:
+    at = runs[0].at
+    total = _joined("+")([replace(run, name=("sum",)) for run in runs])
+    count = _count([replace(run, name=("count",)) for run in runs])
+    some = tree.Coalescing("nullif", (count, tree.Number("0", at)), at)
+    return tree.Binary("/", tree.Cast(total, NUMERIC, at), some, at)
+
+
+def _texts(runs: Sequence[tree.Call]) -> tree.Expression:
+    separator = runs[0].arguments[1]
+
+    def joined(left: tree.Expression, right: tree.Expression) -> tree.Expression:
+        return tree.Binary("||", tree.Binary("||", left, separator, left.at), right, left.at)
+
+    return _reduced(joined, runs)
+
+
+def _first(runs: Sequence[tree.Call]) -> tree.Expression:
+    """The value over the first run that has rows."""
+    at = runs[0].at
+    branches = []
+    for run in runs:
+        rows = tree.Call(("count",), (), at, is_star=True, over=run.over)
+        branches.append((tree.Binary(">", rows, tree.Number("0", at), at), run))
+    return tree.Case(None, tuple(branches), None, at)
+
+
+_COMBINED: dict[str, _Combining] = {
+    "count": _count,
+    "sum": _joined("+"),
+    "avg": _mean,
+    "min": _chosen("least"),
+    "max": _chosen("greatest"),
+    "bool_and": _decided(tree.Logic.AND),
+    "every": _decided(tree.Logic.AND),
+    "bool_or": _decided(tree.Logic.OR),
+    "array_agg": _joined("||"),
+    "string_agg": _texts,
+    "first_value": _first,
+    "last_value": lambda runs: _first(runs[::-1]),
+}
