@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
 
 from waterclock.compute.catalyst.evaluation import FEW_ROWS
@@ -69,6 +70,8 @@ class Maintainer:
                 self._planned_before[asked.sql] = plan
             except NotMaintainable as error:
                 reasons[number] = str(error)
+            except SparkRuntimeException:
+                reasons[number] = "a constant in it can not be computed"
             except Exception:  # told when it is maintained
                 continue
         return reasons
