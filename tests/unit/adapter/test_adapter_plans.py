@@ -11,7 +11,7 @@ import pytest
 from waterclock.adapter.api import Rows
 from waterclock.adapter.errors import StatementCancelled
 from waterclock.adapter.plans import Plans, Recent
-from waterclock.adapter.sequencer import queries
+from waterclock.adapter.sequencer import query_plans
 from waterclock.catalog.system.routing import Route
 from waterclock.errors import WaterclockError
 from waterclock.testing.adapter_world import AdapterWorld, Client, in_world, taken
@@ -73,14 +73,14 @@ async def test_a_query_is_planned_once(world: AdapterWorld) -> None:
     client = await made(world)
     text = "SELECT b FROM t WHERE a = $1"
     await asked(client, text, pa.scalar(1, INT))
-    planned, plan_query = 0, queries.plan_query
+    planned, plan_query = 0, query_plans.plan_query
 
     def counting(*arguments: Any, **options: Any) -> Any:
         nonlocal planned
         planned += 1
         return plan_query(*arguments, **options)
 
-    queries.plan_query = counting
+    query_plans.plan_query = counting
     try:
         for key in range(5):
             await asked(client, text, pa.scalar(key, INT))
@@ -89,7 +89,7 @@ async def test_a_query_is_planned_once(world: AdapterWorld) -> None:
         await asked(client, text, pa.scalar(1, INT))
         assert planned > 0, "the catalog has changed"
     finally:
-        queries.plan_query = plan_query
+        query_plans.plan_query = plan_query
 
 
 @in_world

@@ -11,7 +11,8 @@ import pyarrow as pa
 from waterclock.adapter.api import AtHand, ColumnDescription, Response, Rows
 from waterclock.adapter.planning import Plan
 from waterclock.adapter.results import shaped
-from waterclock.adapter.sequencer.queries import described, known_row
+from waterclock.adapter.sequencer.evaluation import known_row
+from waterclock.adapter.sequencer.query_plans import described
 
 if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession

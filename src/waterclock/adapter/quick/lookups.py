@@ -17,7 +17,7 @@ import pyarrow as pa
 from waterclock.adapter.api import AtHand, ColumnDescription, Response, Rows
 from waterclock.adapter.picking import indexes_with_keys
 from waterclock.adapter.planning import Plan
-from waterclock.adapter.sequencer.queries import described
+from waterclock.adapter.sequencer.query_plans import described
 from waterclock.adapter.timelines import common_timeline
 from waterclock.catalog.objects import Table
 from waterclock.compute.peek import Key, Shown

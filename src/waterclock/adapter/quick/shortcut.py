@@ -16,7 +16,7 @@ from waterclock.adapter.portals import Quick
 from waterclock.adapter.quick.constants import compiled_constants
 from waterclock.adapter.quick.inserts import compiled_insert
 from waterclock.adapter.quick.lookups import compiled_lookup
-from waterclock.adapter.sequencer.queries import planned
+from waterclock.adapter.sequencer.query_plans import planned
 from waterclock.catalog.system.routing import Route
 from waterclock.errors import WaterclockError
 from waterclock.sql import ast

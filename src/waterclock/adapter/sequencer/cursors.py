@@ -38,7 +38,7 @@ from waterclock.adapter.errors import (
 from waterclock.adapter.feeds import Feed
 from waterclock.adapter.portals import Portal, PreparedStatement
 from waterclock.adapter.scrolling import Scroll
-from waterclock.adapter.sequencer.queries import constants
+from waterclock.adapter.sequencer.evaluation import constants
 from waterclock.errors import WaterclockError
 from waterclock.model.pg_types import PgType
 from waterclock.sql import ast, options

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from waterclock.adapter.api import Done, Response, StatementDescription
 from waterclock.adapter.sequencer.composing import Composed, clause, composed
+from waterclock.adapter.sequencer.evaluation import evaluated
 from waterclock.adapter.sequencer.partners import once_each
-from waterclock.adapter.sequencer.queries import evaluated, planned
+from waterclock.adapter.sequencer.query_plans import planned
 from waterclock.adapter.sequencer.writing import (
     Parameters,
     described_shown,

@@ -21,10 +21,12 @@ from waterclock.adapter.picking import looked_up
 from waterclock.adapter.planning import Plan, plan_again
 from waterclock.adapter.results import in_batches
 from waterclock.adapter.sequencer import deletes, inserts, updates, writing
+from waterclock.adapter.sequencer.catalog_queries import is_for_catalog
 from waterclock.adapter.sequencer.cursors import prepared_statement
 from waterclock.adapter.sequencer.naming import name_in_full
 from waterclock.adapter.sequencer.objects import named
-from waterclock.adapter.sequencer.queries import as_of_time, is_for_catalog, planned
+from waterclock.adapter.sequencer.query_plans import planned
+from waterclock.adapter.sequencer.times import as_of_time
 from waterclock.catalog import privileges
 from waterclock.catalog.objects import Index, MaterializedView, Privilege, Relation, View
 from waterclock.compute.api import Result

@@ -13,7 +13,8 @@ import pyarrow as pa
 from waterclock.adapter.api import Response, StatementDescription
 from waterclock.adapter.planning import column_named
 from waterclock.adapter.sequencer.composing import Composed, Part, clause, composed
-from waterclock.adapter.sequencer.queries import constants, described, evaluated, planned
+from waterclock.adapter.sequencer.evaluation import constants, evaluated
+from waterclock.adapter.sequencer.query_plans import described, planned
 from waterclock.adapter.sequencer.writing import (
     Parameters,
     TooManyValues,

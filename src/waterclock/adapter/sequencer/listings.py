@@ -17,9 +17,9 @@ import pyarrow as pa
 from waterclock.adapter.api import ColumnDescription, Response, Rows, StatementDescription
 from waterclock.adapter.planning import name_of
 from waterclock.adapter.results import in_batches, shaped
+from waterclock.adapter.sequencer.catalog_queries import answered
 from waterclock.adapter.sequencer.naming import create_statement, name_in_full
 from waterclock.adapter.sequencer.objects import ITEM_KINDS, named
-from waterclock.adapter.sequencer.queries import answered
 from waterclock.catalog.catalog import Catalog
 from waterclock.catalog.errors import UnknownObject
 from waterclock.catalog.names import Name

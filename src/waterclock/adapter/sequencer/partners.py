@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from waterclock.adapter.sequencer.queries import evaluated, planned
+from waterclock.adapter.sequencer.evaluation import evaluated
+from waterclock.adapter.sequencer.query_plans import planned
 from waterclock.adapter.sequencer.writing import Change, target_of
 from waterclock.catalog.objects import Relation
 from waterclock.sql.ast.common import QueryText

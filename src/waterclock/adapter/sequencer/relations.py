@@ -19,7 +19,8 @@ from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planning import Plan, column_named, name_of
 from waterclock.adapter.retention import retained_ms
 from waterclock.adapter.sequencer import inserts
-from waterclock.adapter.sequencer.queries import evaluated, planned
+from waterclock.adapter.sequencer.evaluation import evaluated
+from waterclock.adapter.sequencer.query_plans import planned
 from waterclock.adapter.timelines import beginning, common_timeline, require_of_tables
 from waterclock.catalog import items, privileges
 from waterclock.catalog.draft import Draft

@@ -22,13 +22,9 @@ from waterclock.adapter.feeds import Feed
 from waterclock.adapter.planning import Plan, column_named
 from waterclock.adapter.pumps import Followed
 from waterclock.adapter.reading import Moment
-from waterclock.adapter.sequencer.queries import (
-    as_of_time,
-    described,
-    is_for_catalog,
-    planned,
-    time_of,
-)
+from waterclock.adapter.sequencer.catalog_queries import is_for_catalog
+from waterclock.adapter.sequencer.query_plans import described, planned
+from waterclock.adapter.sequencer.times import as_of_time, time_of
 from waterclock.adapter.transient import Transient
 from waterclock.errors import WaterclockError
 from waterclock.model.errors import UnknownColumn

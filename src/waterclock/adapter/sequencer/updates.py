@@ -14,8 +14,9 @@ from waterclock.adapter.api import Response, StatementDescription
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planning import Plan
 from waterclock.adapter.sequencer.composing import Composed, Part, clause, composed
+from waterclock.adapter.sequencer.evaluation import evaluated
 from waterclock.adapter.sequencer.partners import once_each
-from waterclock.adapter.sequencer.queries import evaluated, planned
+from waterclock.adapter.sequencer.query_plans import planned
 from waterclock.adapter.sequencer.writing import (
     TRIES,
     Parameters,

@@ -26,7 +26,7 @@ from waterclock.adapter.api import (
 from waterclock.adapter.picking import picked
 from waterclock.adapter.planning import Plan, name_of
 from waterclock.adapter.results import in_batches, shaped
-from waterclock.adapter.sequencer.queries import described, planned
+from waterclock.adapter.sequencer.query_plans import described, planned
 from waterclock.adapter.tables import WriteConflict
 from waterclock.adapter.transaction import ReadOnly
 from waterclock.catalog import privileges

@@ -26,7 +26,8 @@ from waterclock.catalog.system.binding.functions import Functions
 from waterclock.catalog.system.binding.live import HERE
 from waterclock.catalog.system.binding.parsing import parse
 from waterclock.catalog.system.binding.queries import BoundStatement, bind_statement
-from waterclock.catalog.system.calls import Calls, Context, SettingChange
+from waterclock.catalog.system.calls import Calls
+from waterclock.catalog.system.context import Context, SettingChange
 from waterclock.catalog.system.errors import (
     CatalogQueryError,
     FeatureNotSupported,
@@ -112,7 +113,7 @@ class DuckDbAnswerer:
         self._facts = load_facts()
         self._types = Types(self._facts)
         self._functions = Functions()
-        self._calls = Calls(self._facts, self._types)
+        self._calls = Calls(self._facts)
         self._store = Store(self._facts, self._types, self._calls)
         self._plans: OrderedDict[Any, BoundStatement] = OrderedDict()
         self._constants: OrderedDict[str, CatalogResult] = OrderedDict()

@@ -58,6 +58,13 @@ class Documents:
         declared = JSON if is_text else JSONB
         return Typed(operand(sql), declared, row.at, parts, nullable=missing is not None)
 
+    def arguments(self, node: tree.Call, place: Place, document: Typed | None) -> tuple[Typed, ...]:
+        """The arguments; a row that JSON is made of is that JSON."""
+        if document is None:
+            return tuple(self._expressions.bind(each, place) for each in node.arguments)
+        rest = (self._expressions.bind(each, place) for each in node.arguments[1:])
+        return (document, *rest)
+
     def _row(self, node: tree.Expression, place: Place) -> Typed | None:
         match node:
             case tree.ColumnRef(parts):

@@ -20,11 +20,12 @@ from waterclock.sql.binding.errors import (
 from waterclock.sql.binding.expressions import Expressions
 from waterclock.sql.binding.locking import note_locks
 from waterclock.sql.binding.ordering import check_groupable, check_sortable
+from waterclock.sql.binding.output_keys import output_named, output_position
 from waterclock.sql.binding.recursion import Recursion, references
 from waterclock.sql.binding.representatives import combined, combined_all, has_twins
 from waterclock.sql.binding.row_order import UNKNOWN_ORDER, RowOrder
 from waterclock.sql.binding.scope import Scope
-from waterclock.sql.binding.selects import Selects, output_named, output_position
+from waterclock.sql.binding.selects import Selects
 from waterclock.sql.binding.statement import Statement
 from waterclock.sql.binding.subqueries import InnerQueries
 from waterclock.sql.binding.typed import Role, Typed

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from enum import IntEnum
 
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
-from waterclock.sql.query.calls import UNICODE_FORMS, Calls
+from waterclock.sql.query.calls import Calls
 from waterclock.sql.query.casts import cast
+from waterclock.sql.query.keyword_calls import UNICODE_FORMS
 from waterclock.sql.query.operands import Operands
 from waterclock.sql.query.tree import (
     Between,

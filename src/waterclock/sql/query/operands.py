@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.keywords import RESERVED, TYPE_OR_FUNCTION
 from waterclock.sql.query.calls import Calls
+from waterclock.sql.query.keyword_calls import KeywordCalls
 from waterclock.sql.query.tree import (
     AllFields,
     ArrayItems,
@@ -32,6 +33,7 @@ from waterclock.sql.query.tree import (
     String,
     Subquery,
 )
+from waterclock.sql.query.typed_constants import try_typed_constant
 from waterclock.sql.stream import TokenStream
 from waterclock.sql.tokens import Kind, Token
 
@@ -55,6 +57,7 @@ class Operands:
         self._query = query
         self._expressions = expressions
         self._calls = calls
+        self._keyword_calls = KeywordCalls(stream, expressions)
 
     def at_query(self) -> bool:
         """Whether a query in brackets follows, however many brackets."""
@@ -155,7 +158,7 @@ class Operands:
                 return special
         if self._calls.is_call():
             return self._calls.call()
-        constant = self._calls.try_typed_constant()
+        constant = try_typed_constant(self._stream)
         if constant is not None:
             return constant
         return self._column(token)
@@ -186,7 +189,7 @@ class Operands:
             case "row" if self._stream.peek().value == "(":
                 self._stream.advance()
                 return self._row(at)
-        return self._calls.try_special(token)
+        return self._keyword_calls.try_call(token)
 
     def _case(self) -> Expression:
         at = self._stream.advance().position

@@ -1,0 +1,168 @@
+"""The rows of plans, at one moment.
+
+The moment is that of the session's transaction, chosen by its first read, unless AS OF names
+another. Rows that only need picking are picked here; all others come from Spark. In a transaction
+that has written, what it wrote is seen too; but not AS OF a time, which is before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from waterclock.adapter.errors import NewerThanTransaction, Unsupported
+from waterclock.adapter.own_writes import rows_with
+from waterclock.adapter.picking import pick
+from waterclock.adapter.planning import Plan
+from waterclock.adapter.reading import Moment, indexes_on
+from waterclock.adapter.results import shaped
+from waterclock.adapter.sequencer.query_plans import Parameters, planned
+from waterclock.adapter.timelines import common_timeline, require_of_tables
+from waterclock.adapter.transaction import ReadOnly
+from waterclock.catalog import privileges
+from waterclock.catalog.errors import WrongKind
+from waterclock.catalog.objects import MaterializedView, Privilege
+from waterclock.compute.faults import OVERFLOW, EngineFault, out_of_range
+from waterclock.model.pg_types import PgType
+from waterclock.oracle.selection import AsOf, Isolation
+from waterclock.sql.ast.common import ExpressionText, QueryText
+from waterclock.sql.binding import bind_values
+
+if TYPE_CHECKING:
+    from waterclock.adapter.session import SqlSession
+
+_CHANGES_BY_ITSELF = "Only tables stay as they are while a transaction lasts; read it without."
+
+
+async def evaluated(session: SqlSession, plan: Plan, as_of: AsOf | None = None) -> pa.Table:
+    """The rows of a plan at the time of the session's transaction, in the declared types."""
+    with _naming_overflow(plan):
+        return await _evaluated(session, plan, as_of)
+
+
+@contextmanager
+def _naming_overflow(plan: Plan) -> Iterator[None]:
+    """Say which type was too small: the engine does not, but often there is only one."""
+    try:
+        yield
+    except EngineFault as fault:
+        types = plan.bound.whole_results
+        if str(fault) != OVERFLOW.message or len(types) != 1:
+            raise
+        raise EngineFault.of(out_of_range(types[0])) from None
+
+
+async def _evaluated(session: SqlSession, plan: Plan, as_of: AsOf | None) -> pa.Table:
+    if as_of is None and not plan.inputs and not plan.bound.uses_mz_now:
+        return await _timeless(session, plan)
+    moment = chosen(session, plan, as_of)
+    try:
+        if plan.at is not None:
+            plan = plan.at(moment.time)
+        table = await _rows(session, plan, moment)
+    finally:
+        if session.transaction.moment is not moment:
+            moment.close()
+    return shaped(table, [column.type for column in plan.bound.columns])
+
+
+async def _timeless(session: SqlSession, plan: Plan) -> pa.Table:
+    """The rows of a plan that reads nothing, and so has them at every time."""
+    row = plan.bound.row
+    if row is None:
+        table = await session.front.reading.evaluate_over(plan.bound.sql, {}, {}, None)
+    else:
+        table = known_row(plan, row)
+    return shaped(table, [column.type for column in plan.bound.columns])
+
+
+def known_row(plan: Plan, row: Sequence[pa.Scalar]) -> pa.Table:
+    """The only row of a plan, made of constants."""
+    names = [column.name for column in plan.bound.columns]
+    return pa.Table.from_arrays([pa.repeat(scalar, 1) for scalar in row], names=names)
+
+
+def chosen(session: SqlSession, plan: Plan, as_of: AsOf | None) -> Moment:
+    """The moment of a read: that of the transaction, unless AS OF names another one."""
+    transaction = session.transaction
+    reading = session.front.reading
+    isolation = Isolation(session.settings.get("transaction_isolation"))
+    if plan.bound.locks:
+        _lock(session, plan, as_of)
+    if not plan.inputs:  # constants are the same at any moment
+        return reading.choose((), isolation, as_of)
+    if as_of is not None or not transaction.in_block:
+        among = indexes_on(session.front.core.current, plan.inputs)
+        moment = reading.choose(list(plan.inputs), isolation, as_of, among=among)
+        if as_of is None:
+            transaction.close()
+            transaction.moment = moment
+            transaction.read(plan.tables)
+        return moment
+    core = session.front.core
+    timeline = common_timeline(core, plan.inputs)
+    if transaction.has_written:
+        require_of_tables(timeline.id)
+    if transaction.moment is None:
+        everything = core.holds.known(timeline)
+        transaction.moment = reading.choose(list(plan.inputs), isolation, among=everything)
+    elif transaction.moment.selection.timeline != timeline.id:
+        first = transaction.moment.selection.inputs
+        common_timeline(core, [*(each.id for each in first), *plan.inputs])  # tells which
+    elif not reading.extend(transaction.moment, list(plan.inputs)):
+        raise NewerThanTransaction(
+            "the query reads what was created after the time of the transaction",
+            detail="All reads of a transaction are at the time of its first read.",
+            hint="Commit first.",
+        )
+    transaction.read(plan.tables)
+    return transaction.moment
+
+
+def _lock(session: SqlSession, plan: Plan, as_of: AsOf | None) -> None:
+    """Let a block end well only if what it reads stays as it is; outside of one that is so."""
+    if session.transaction.read_only:
+        raise ReadOnly("cannot execute SELECT FOR UPDATE in a read-only transaction")
+    if as_of is not None or plan.has_sources:
+        what = "AS OF" if as_of is not None else "what is read from sources"
+        raise Unsupported(f"FOR UPDATE of {what} is not supported", hint=_CHANGES_BY_ITSELF)
+    for relation in plan.named:
+        if isinstance(relation, MaterializedView):
+            raise WrongKind(f'cannot lock rows in materialized view "{relation.name}"')
+        privileges.check(session.front.core.current, session.role.oid, relation, Privilege.UPDATE)
+    session.transaction.has_locked |= session.transaction.in_block and bool(plan.tables)
+
+
+async def _rows(session: SqlSession, plan: Plan, moment: Moment) -> pa.Table:
+    reading = session.front.reading
+    transaction = session.transaction
+    own = transaction.changes_of(plan.inputs) if moment is transaction.moment else {}
+    if own:
+        return await rows_with(session, plan, moment, own)
+    simple = plan.bound.simple
+    if simple is None:
+        return await reading.evaluate(moment, plan.bound.sql, plan.inputs, session.cancellation)
+    await reading.complete(moment, [simple.source])
+    await reading.check_errors(moment, [simple.source], session.cancellation)
+    return await pick(session.front, moment, simple, plan.inputs[simple.source], session)
+
+
+async def constants(
+    session: SqlSession,
+    written: Sequence[ExpressionText],
+    types: Sequence[PgType],
+    parameters: Parameters = (),
+) -> tuple[pa.Scalar, ...]:
+    """The values of constant expressions, converted to types as if they were assigned."""
+    if not written:
+        return ()
+    table = bind_values([written], types, facts=session.facts(), parameters=parameters)
+    if table is None:
+        text = ", ".join(each.text for each in written)
+        query = QueryText(f"SELECT {text}", written[0].position)
+        plan = planned(session, query, parameters=parameters, target_types=types)
+        table = await evaluated(session, plan)
+    return tuple(column[0] for column in shaped(table, types).columns)
