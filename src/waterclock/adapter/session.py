@@ -54,12 +54,14 @@ from waterclock.adapter.watch import Watch
 from waterclock.catalog.names import Scope
 from waterclock.catalog.objects import Role
 from waterclock.catalog.system.session import SessionFacts as CatalogFacts
+from waterclock.model.ids import GlobalId
 from waterclock.model.pg_types import PgType
 from waterclock.sql.ast import Commit, Insert, Rollback, RollbackToSavepoint, Statement
 from waterclock.sql.ast.common import QueryText
 from waterclock.sql.ast.session import Direction
 from waterclock.sql.binding import SessionFacts
 from waterclock.sql.parser import Parsed, parse_statements
+from waterclock.storage.riders import stored_bytes
 
 if TYPE_CHECKING:
     from waterclock.adapter.front import SqlFront
@@ -151,6 +153,7 @@ class SqlSession:
             statements=statements_shown(self.statements),
             cursors=cursors_shown(self.portals),
             sessions=lambda: [activity_of(each) for each in self.front.all_sessions()],
+            stored_bytes=lambda id_: stored_bytes(self.front.core.store, GlobalId.parse(id_)),
             stop=lambda pid, ends: stop(self, pid, ends=ends),
         )
 

@@ -167,6 +167,16 @@ def sinces(storage: Storage, collections: Iterable[GlobalId]) -> dict[GlobalId, 
     return {collection: since.only() for collection, (since, _) in found.items()}
 
 
+def stored_bytes(store: Store, collection: GlobalId) -> int | None:
+    """How many bytes the updates of a collection take up; None if there is no such collection."""
+
+    def look(state: State) -> int | None:
+        shard = state.shards.get(str(collection))
+        return None if shard is None else sum(batch.size for batch in shard.batches.values())
+
+    return store.read(look)
+
+
 def highest_user_id(store: Store) -> int:
     """The largest number of a user's collection that ever existed; 0 if none has."""
 

@@ -1,4 +1,4 @@
-"""pg_stat_activity, and stopping what another session runs."""
+"""pg_stat_activity, stopping what another session runs, and the sizes of relations."""
 
 from __future__ import annotations
 
@@ -112,3 +112,19 @@ async def test_others_see_and_stop_only_what_they_may(world: AdapterWorld) -> No
     await admin.run("GRANT bob TO ann")
     pid = bob.session.startup.process_id
     assert await ann.rows(f"SELECT pg_cancel_backend({pid})") == [(True,)]
+
+
+@in_world
+async def test_a_table_has_the_size_of_what_is_stored_of_it(world: AdapterWorld) -> None:
+    client = await world.connect()
+    await client.run("CREATE TABLE t (a int)")
+    await client.run("CREATE VIEW v AS SELECT a FROM t")
+    sizes = "SELECT pg_table_size('t'), pg_relation_size('t', 'main'), pg_total_relation_size('v')"
+    assert await client.rows(sizes) == [(0, 0, 0)]
+    await client.run("INSERT INTO t VALUES (1), (2)")
+    [(table, relation, view)] = await client.rows(sizes)
+    assert 0 < table == relation
+    assert view == 0
+    assert await client.rows("SELECT pg_table_size('pg_class'), pg_indexes_size('t')") == [
+        (None, None)
+    ]

@@ -78,6 +78,7 @@ class Calls:
             (self._objects.index, [oid, number, boolean], text),
             (self._objects.nothing, [oid], text),
             (self._objects.empty, [oid], text),
+            (self._objects.stored_bytes, [oid], d.BIGINT),
             (self._objects.unknown, [d.BIGINT], d.BIGINT),
             (self._objects.arguments, [oid], text),
             (self._objects.result, [oid], text),

@@ -12,6 +12,7 @@ from typing import Any
 from waterclock.catalog.system import types as t
 from waterclock.catalog.system.context import Contexts
 from waterclock.catalog.system.facts import PG_CATALOG, Facts
+from waterclock.catalog.system.image import RelationKind
 from waterclock.catalog.system.snapshot import CLASSES
 from waterclock.catalog.system.text_calls import formatted
 
@@ -102,6 +103,14 @@ class ObjectCalls:
 
     def empty(self, _oid: int) -> str:
         return ""
+
+    def stored_bytes(self, oid: int) -> int | None:
+        """What is stored of a relation; not known of indexes and of the system's own."""
+        context = self._contexts.current
+        found = context.snapshot.picture.relations.get(oid)
+        if found is None:
+            return None
+        return 0 if found.kind is RelationKind.VIEW else context.session.stored_bytes(found.id)
 
     def unknown(self, _value: int) -> None:
         return None

@@ -68,6 +68,8 @@ class SessionFacts:
     cursors: tuple[SessionCursor, ...] = ()
     sessions: Callable[[], Sequence[SessionActivity]] = tuple
     """All sessions of the server, as they are now."""
+    stored_bytes: Callable[[str], int | None] = lambda _id: None
+    """How much is stored of the collection with that id."""
     stop: Callable[[int, bool], bool] = lambda _pid, _ends: False
     """Cancels what a session runs, or ends it; tells whether there is one."""
 

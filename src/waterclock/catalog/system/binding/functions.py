@@ -170,14 +170,16 @@ _REGISTRIES = {
 
 
 def _sizes() -> Iterator[Function]:
-    """Nothing is stored as PostgreSQL stores it, and nobody counts: sizes are not known."""
-    nothing = "wc_unknown({0})"
+    """What is stored of a relation is known. Nobody counts what is read of it, or adds it up."""
+    stored, nothing = "wc_stored_bytes({0})", "wc_unknown({0})"
+    for name in ("pg_table_size", "pg_relation_size", "pg_total_relation_size"):
+        yield _f(name, (t.REGCLASS,), t.INT8, stored)
+    yield _f("pg_relation_size", (t.REGCLASS, t.TEXT), t.INT8, stored)
     for name in (
-        *("pg_table_size", "pg_relation_size", "pg_total_relation_size", "pg_indexes_size"),
-        *("pg_stat_get_numscans", "pg_stat_get_live_tuples", "pg_stat_get_dead_tuples"),
+        *("pg_indexes_size", "pg_stat_get_numscans", "pg_stat_get_live_tuples"),
+        "pg_stat_get_dead_tuples",
     ):
         yield _f(name, (t.REGCLASS,), t.INT8, nothing)
-    yield _f("pg_relation_size", (t.REGCLASS, t.TEXT), t.INT8, nothing)
     for name in ("pg_database_size", "pg_tablespace_size"):
         yield _f(name, (t.OID,), t.INT8, nothing)
         yield _f(name, (t.NAME,), t.INT8, "wc_unknown(length({0}))")
