@@ -190,3 +190,18 @@ def test_memory_trace_forgets_what_cancels_out() -> None:
     trace.insert(arranged(table.set_column(2, "mz_diff", [[-2]]), hashes))
     assert trace.num_rows == 0
     assert trace.lookup(hashes).schema == arranged_schema(table.schema)
+
+
+@pytest.mark.parametrize("alike", [3, 1500])
+def test_rows_that_agree_in_the_columns_that_fit_are_compared_in_all(alike: int) -> None:
+    """Few agree, and are compared; or so many that their hashes tell them apart more quickly."""
+    rng = np.random.default_rng(4)
+    wide, wider = rng.integers(0, 2**45, 2000), rng.integers(0, 2**60, 2000)
+    wide[:alike] = wide[0]
+    wider[alike - 1] = wider[0]
+    wider[-1], wide[-1] = wider[-2], wide[-2]
+    found = equal_rows([pa.array(wide), pa.array(wider), pa.array(["x"] * 2000)], 2000)
+    expected = np.arange(2000)
+    expected[alike - 1], expected[-1] = 0, 1998
+    assert found is not None
+    assert found.tolist() == expected.tolist()

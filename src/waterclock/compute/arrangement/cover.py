@@ -63,6 +63,8 @@ def partitions(count: int) -> tuple[HashRange, ...]:
 
 def partition_numbers(hashes: Hashes, count: int) -> npt.NDArray[np.int64]:
     """For each hash, which of `partitions(count)` it is in."""
+    if count.bit_count() == 1 < count:  # its first bits tell
+        return (hashes >> np.uint64(65 - count.bit_length())).view(np.int64)
     lows = np.array([number * HASHES // count for number in range(count)], dtype=np.uint64)
     return np.searchsorted(lows, hashes, side="right") - 1
 

@@ -72,6 +72,15 @@ class Trace:
         found = list(self.scan(HashRange(low, high)))
         return pa.Table.from_batches(found, self.layout.schema)
 
+    @property
+    def num_rows(self) -> int:
+        """How many updates there are in the runs, of whatever hash."""
+        return sum(run.rows for run in self.runs)
+
+    def everything(self) -> pa.Table:
+        """All updates in this trace's range, without a copy."""
+        return pa.Table.from_batches(self.scan(), self.layout.schema)
+
     def scan(self, hashes: HashRange = EVERY_HASH) -> Iterator[pa.RecordBatch]:
         """All updates whose hash is in the range and this trace's, run by run, without a copy."""
         hashes = self.hashes.within(hashes)

@@ -168,6 +168,13 @@ class _Renamed:
     def lookup_range(self, low: int, high: int) -> pa.Table:
         return _renamed(self.trace.lookup_range(low, high), self.names)
 
+    @property
+    def num_rows(self) -> int:
+        return self.trace.num_rows
+
+    def everything(self) -> pa.Table:
+        return _renamed(self.trace.everything(), self.names)
+
 
 def _renamed(table: pa.Table, names: Mapping[str, str]) -> pa.Table:
     return table.rename_columns([names.get(name, name) for name in table.column_names])

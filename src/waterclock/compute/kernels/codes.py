@@ -8,6 +8,7 @@ of that is several times faster than a hash table that does not fit the processo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,10 @@ Codes = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _LIMIT = 2**62
+_TELLING = 8
+"""Columns tell most rows apart if they have room for so many times as many, and only one in so many
+rows agrees with another.
+"""
 
 
 def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -95,20 +100,26 @@ def equal_rows(columns: Sequence[pa.Array], length: int) -> Codes | None:
     """For each row the place of the first one that equals it; None if no two rows are equal.
 
     That is much less work than to number the rows where few or none are equal, which is usual. Rows
-    of numbers that fit into 64 bits together with their places are sorted as that. Of others the
-    hashes are sorted, and rows are only compared if their hashes agree, as far as there is room.
+    of numbers that fit into 64 bits together with their places are sorted as that. Of others it is
+    looked for those that agree in as many columns as fit, if these tell most rows apart, or in
+    their hashes; and only such rows are compared.
     """
     bits = length.bit_length()
     columns = [column for column in columns if column.null_count < length]
-    if all(is_word(column.type) for column in columns):
-        codes, width = _word_codes(columns, length)
-        if width <= 1 << (63 - bits):
-            shared, fresh = _neighbours(codes.view(np.uint64) << np.uint64(bits), bits)
-            return _first_of_each(shared, fresh, length) if len(shared) else None
-    hashed = [column for column in columns if _is_quickly_hashed(column.type)]
-    shared, _ = _neighbours(hash_rows(hashed, length), bits)
-    if not len(shared):
-        return None
+    fitting, width = _fitting(columns, 1 << (63 - bits))
+    shared = None
+    if len(fitting) == len(columns) or width >= length * _TELLING:
+        codes, _ = _word_codes(fitting, length)
+        shared, fresh = _neighbours(codes.view(np.uint64) << np.uint64(bits), bits)
+        if not len(shared):
+            return None
+        if len(fitting) == len(columns):
+            return _first_of_each(shared, fresh, length)
+    if shared is None or len(shared) * _TELLING > length:
+        hashed = [column for column in columns if _is_quickly_hashed(column.type)]
+        shared, _ = _neighbours(hash_rows(hashed, length), bits)
+        if not len(shared):
+            return None
     shared.sort()
     codes, count = dense_rows([column.take(pa.array(shared)) for column in columns], len(shared))
     if count == len(shared):
@@ -116,6 +127,25 @@ def equal_rows(columns: Sequence[pa.Array], length: int) -> Codes | None:
     places = np.arange(length)
     places[shared] = shared[first_places(codes, count)[codes]]
     return places
+
+
+def _fitting(columns: Sequence[pa.Array], room: int) -> tuple[list[pa.Array], int]:
+    """Columns of numbers whose ranges have that much room together, the widest first, and how much
+    of it they need.
+    """
+    spans = [(_span(column), column) for column in columns if is_word(column.type)]
+    fitting, width = [], 1
+    for span, column in sorted(spans, key=itemgetter(0), reverse=True):
+        if width * span <= room:
+            fitting.append(column)
+            width *= span
+    return fitting, width
+
+
+def _span(column: pa.Array) -> int:
+    """How many numbers there are from the least value to the greatest, and null as one more."""
+    values = words(column)
+    return int(values.max()) - int(values.min()) + 1 + bool(column.null_count)
 
 
 def _neighbours(keys: Hashes, bits: int) -> tuple[Codes, Mask]:

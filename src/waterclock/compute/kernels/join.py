@@ -53,6 +53,8 @@ from waterclock.persist.hashing import Hashes
 from waterclock.persist.rows import DIFF, TIME
 
 CHUNK_ROWS = 1 << 20
+_FEW = 4
+"""So many times as many hashes as rows that are stored are not worth looking up."""
 
 _BEFORE = np.iinfo(np.int64).min
 
@@ -166,7 +168,7 @@ class _Side:
     @classmethod
     def of(cls, delta: pa.Table, trace: Trace, hashes: Hashes) -> _Side:
         """The delta, and what the trace has under the hashes of the other side's delta."""
-        tables = [trace.lookup(unique(hashes)), delta] if len(hashes) else [delta]
+        tables = [_stored(trace, hashes), delta] if len(hashes) else [delta]
         stored = sum(table.num_rows for table in tables) - delta.num_rows
         columns = {
             name: pa.concat_arrays([flat(table[name]) for table in tables])
@@ -194,6 +196,13 @@ class _Side:
 
     def __len__(self) -> int:
         return len(self.diff)
+
+
+def _stored(trace: Trace, hashes: Hashes) -> pa.Table:
+    """What the trace has under the hashes; or all there is, if to sort them would take longer."""
+    if trace.num_rows * _FEW <= len(hashes):
+        return trace.everything()
+    return trace.lookup(unique(hashes))
 
 
 def _repeated(row: Codes) -> Mask:

@@ -47,6 +47,15 @@ class Trace(Protocol):
         """All stored updates whose key hash is at least `low` and below `high`, in any order."""
         ...
 
+    @property
+    def num_rows(self) -> int:
+        """How many updates are stored."""
+        ...
+
+    def everything(self) -> pa.Table:
+        """All stored updates, in any order."""
+        ...
+
 
 def row_names(table: pa.Table | pa.Schema) -> list[str]:
     """The columns of the row: neither hash nor time nor `mz_diff`."""
@@ -108,6 +117,9 @@ class MemoryTrace:
             start, stop = np.searchsorted(stored, np.array([low, high], dtype=np.uint64))
             found.append(table.slice(start, stop - start))
         return pa.concat_tables(found)
+
+    def everything(self) -> pa.Table:
+        return pa.concat_tables([self._schema.empty_table(), *(table for _, table in self._runs)])
 
     def _added_up(self, table: pa.Table) -> pa.Table:
         same = [n for n in table.column_names if n != TIME and n not in self._diffs]
