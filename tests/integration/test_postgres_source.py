@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -541,6 +542,9 @@ def test_a_slot_that_somebody_else_has_read_ends_the_source(scene: Scene) -> Non
     scene.step()
     scene.crash()
     scene.run("INSERT INTO a VALUES (50, 'lost')")
+    active = "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND active"
+    while scene.sql.execute(active, [scene.slot]).fetchone():  # until its connection has ended
+        time.sleep(0.01)
     advance = "SELECT pg_replication_slot_advance(%s, pg_current_wal_lsn())"
     scene.sql.execute(advance, [scene.slot])
     scene.step()
