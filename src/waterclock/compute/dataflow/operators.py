@@ -239,7 +239,9 @@ class MinMaxOperator:
 
 
 @dataclass(frozen=True)
-class DistinctOperator:
+class _OfWholeRows:
+    """An operator whose keys are all columns of its one input."""
+
     input: pa.Schema
 
     @property
@@ -248,48 +250,35 @@ class DistinctOperator:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        return (Rule(made=DistinctOperator),)
+        return (Rule(made=type(self).__name__),)
 
+    @property
+    def routes(self) -> tuple[tuple[str, ...], ...] | None:
+        return (tuple(row_names(self.input)),)
+
+    def initial(self, time: int) -> pa.Table | None:
+        del time
+        return None
+
+
+@dataclass(frozen=True)
+class DistinctOperator(_OfWholeRows):
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         stepped = distinct(deltas[0], traces[0])
         return Stepped(stepped.output, (stepped.arranged,), stepped.errors)
 
-    @property
-    def routes(self) -> tuple[tuple[str, ...], ...] | None:
-        return (tuple(row_names(self.input)),)
-
-    def initial(self, time: int) -> pa.Table | None:
-        del time
-        return None
-
 
 @dataclass(frozen=True)
-class ThresholdOperator:
-    input: pa.Schema
-
-    @property
-    def layouts(self) -> tuple[Layout, ...]:
-        return (Layout.of_schema(arranged_schema(self.input), row_names(self.input)),)
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        return (Rule(made=ThresholdOperator),)
-
+class ThresholdOperator(_OfWholeRows):
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         stepped = threshold(deltas[0], traces[0])
         return Stepped(stepped.output, (stepped.arranged,), stepped.errors)
 
-    @property
-    def routes(self) -> tuple[tuple[str, ...], ...] | None:
-        return (tuple(row_names(self.input)),)
-
-    def initial(self, time: int) -> pa.Table | None:
-        del time
-        return None
-
 
 @dataclass(frozen=True)
-class SingleOperator:
+class _OfGroups:
+    """An operator that keeps the rows of its one input as they are, under keys."""
+
     keys: tuple[str, ...]
     input: pa.Schema
 
@@ -301,13 +290,20 @@ class SingleOperator:
     def rules(self) -> tuple[Rule, ...]:
         return (Rule(),)
 
-    def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
-        stepped = single.single(self.keys, deltas[0], traces[0])
-        return Stepped(stepped.output, (stepped.arranged,), stepped.errors)
-
     @property
     def routes(self) -> tuple[tuple[str, ...], ...] | None:
         return (self.keys,)
+
+    def initial(self, time: int) -> pa.Table | None:
+        del time
+        return None
+
+
+@dataclass(frozen=True)
+class SingleOperator(_OfGroups):
+    def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
+        stepped = single.single(self.keys, deltas[0], traces[0])
+        return Stepped(stepped.output, (stepped.arranged,), stepped.errors)
 
     def initial(self, time: int) -> pa.Table | None:
         return single.initial_output(self.keys, self.input, time)
@@ -374,60 +370,22 @@ class TemporalOperator:
 
 
 @dataclass(frozen=True)
-class RegroupOperator:
+class RegroupOperator(_OfGroups):
     """Its output is versions of groups, which Catalyst evaluates after the stage."""
-
-    keys: tuple[str, ...]
-    input: pa.Schema
-
-    @property
-    def layouts(self) -> tuple[Layout, ...]:
-        return (Layout.of_schema(arranged_schema(self.input), self.keys),)
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        return (Rule(),)
 
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         stepped = versions(self.keys, deltas[0], traces[0])
         return Stepped(stepped.output, (stepped.arranged,), stepped.errors)
 
-    @property
-    def routes(self) -> tuple[tuple[str, ...], ...] | None:
-        return (self.keys,)
-
-    def initial(self, time: int) -> pa.Table | None:
-        del time
-        return None
-
 
 @dataclass(frozen=True)
-class ArrangeOperator:
-    keys: tuple[str, ...]
-    input: pa.Schema
-
-    @property
-    def layouts(self) -> tuple[Layout, ...]:
-        return (Layout.of_schema(arranged_schema(self.input), self.keys),)
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        return (Rule(),)
-
+class ArrangeOperator(_OfGroups):
     def step(self, deltas: Sequence[pa.Table], traces: Sequence[Trace]) -> Stepped:
         del traces
         [delta] = deltas
         hashes = key_hashes(key_columns(delta, self.keys), delta.num_rows)
         nothing = delta.select([TIME, DIFF]).slice(0, 0)
         return Stepped(nothing, (arranged(delta, hashes),), NO_ERRORS)
-
-    @property
-    def routes(self) -> tuple[tuple[str, ...], ...] | None:
-        return (self.keys,)
-
-    def initial(self, time: int) -> pa.Table | None:
-        del time
-        return None
 
 
 _FUNCTIONS = {

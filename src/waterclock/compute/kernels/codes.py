@@ -8,7 +8,8 @@ of that is several times faster than a hash table that does not fit the processo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import itemgetter
+from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -88,7 +89,7 @@ def dense_rows(columns: Sequence[pa.Array], length: int) -> tuple[Codes, int]:
     Columns that are numbers come first; if they tell all rows apart the others need no look.
     """
     columns = [column for column in columns if column.null_count < length]
-    codes, _ = _word_codes([column for column in columns if is_word(column.type)], length)
+    codes, _ = _word_codes(_numbers_among(columns), length)
     codes, count = dense(codes)
     others = [column for column in columns if not is_word(column.type)]
     if others and count < length:
@@ -129,23 +130,16 @@ def equal_rows(columns: Sequence[pa.Array], length: int) -> Codes | None:
     return places
 
 
-def _fitting(columns: Sequence[pa.Array], room: int) -> tuple[list[pa.Array], int]:
+def _fitting(columns: Sequence[pa.Array], room: int) -> tuple[list[_Numbers], int]:
     """Columns of numbers whose ranges have that much room together, the widest first, and how much
     of it they need.
     """
-    spans = [(_span(column), column) for column in columns if is_word(column.type)]
     fitting, width = [], 1
-    for span, column in sorted(spans, key=itemgetter(0), reverse=True):
-        if width * span <= room:
-            fitting.append(column)
-            width *= span
+    for each in sorted(_numbers_among(columns), key=attrgetter("span"), reverse=True):
+        if width * each.span <= room:
+            fitting.append(each)
+            width *= each.span
     return fitting, width
-
-
-def _span(column: pa.Array) -> int:
-    """How many numbers there are from the least value to the greatest, and null as one more."""
-    values = words(column)
-    return int(values.max()) - int(values.min()) + 1 + bool(column.null_count)
 
 
 def _neighbours(keys: Hashes, bits: int) -> tuple[Codes, Mask]:
@@ -169,7 +163,39 @@ def _first_of_each(shared: Codes, fresh: Mask, length: int) -> Codes:
     return places
 
 
-def _word_codes(columns: Sequence[pa.Array], length: int) -> tuple[Codes, int]:
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """A column of numbers, not all of them null, and the range in which they lie."""
+
+    column: pa.Array
+    values: Codes
+    least: int
+    span: int
+    """How many numbers there are from the least value to the greatest, and null as one more."""
+
+    @classmethod
+    def of(cls, column: pa.Array) -> _Numbers:
+        values = words(column)
+        least = int(values.min())
+        return cls(column, values, least, int(values.max()) - least + 1 + bool(column.null_count))
+
+    def digits(self) -> tuple[Codes, int]:
+        """The values from 0 on, which is null if there are nulls, and what they are below."""
+        if self.span > _LIMIT:
+            found, count = dense(self.values)
+        else:
+            found, count = self.values - self.least, self.span - bool(self.column.null_count)
+        if not self.column.null_count:
+            return found, count
+        valid = self.column.is_valid().to_numpy(zero_copy_only=False)
+        return np.where(valid, found + 1, 0), count + 1
+
+
+def _numbers_among(columns: Sequence[pa.Array]) -> list[_Numbers]:
+    return [_Numbers.of(column) for column in columns if is_word(column.type)]
+
+
+def _word_codes(columns: Sequence[_Numbers], length: int) -> tuple[Codes, int]:
     """A number for each row of such columns, from 0 on, and what all of them are below.
 
     Equal exactly where the rows are. As long as the ranges of the columns have room in 64 bits
@@ -177,7 +203,7 @@ def _word_codes(columns: Sequence[pa.Array], length: int) -> tuple[Codes, int]:
     """
     codes, width = np.zeros(length, dtype=np.int64), 1
     for column in columns:
-        found, span = _digits(column)
+        found, span = column.digits()
         if span == 1:
             continue
         if width > _LIMIT // span:
@@ -185,20 +211,6 @@ def _word_codes(columns: Sequence[pa.Array], length: int) -> tuple[Codes, int]:
         codes = codes * span + found if width > 1 else found
         width *= span
     return codes, width
-
-
-def _digits(column: pa.Array) -> tuple[Codes, int]:
-    """The values of one such column from 0 on, and what they are below."""
-    values = words(column)
-    if len(values) == 0:
-        return values, 1
-    least = int(values.min())
-    span = int(values.max()) - least + 1
-    found, span = dense(values) if span > _LIMIT else (values - least, span)
-    if column.null_count:
-        valid = column.is_valid().to_numpy(zero_copy_only=False)
-        return np.where(valid, found + 1, 0), span + 1
-    return found, span
 
 
 def _combined(left: Codes, right: Codes) -> Codes:

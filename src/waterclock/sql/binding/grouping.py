@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from waterclock.sql.binding.context import Place
-from waterclock.sql.binding.errors import GroupingFault, InvalidColumnReference
+from waterclock.sql.binding.errors import GroupingFault
 from waterclock.sql.binding.ordering import check_groupable, group_key_sql
+from waterclock.sql.binding.output_keys import output_position
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.representatives import has_twins, representatives, set_representatives
 from waterclock.sql.binding.typed import ANY_OF_GROUP, Role, Typed
@@ -98,7 +99,8 @@ class Grouping:
     ) -> Typed:
         """A key: a position, a column, the name of an output column, or any expression."""
         if isinstance(node, tree.Number) and node.text.isdigit():
-            found = _at_position(int(node.text), outputs, clause, node.at)
+            number = output_position(int(node.text), len(outputs), clause, node.at)
+            found = outputs[number].value
             return self._allowed(found, found.at)
         if isinstance(node, tree.ColumnRef) and len(node.parts) == 1:
             [name] = node.parts
@@ -125,12 +127,6 @@ def _refuse_chosen(key: Typed) -> None:
             key.at,
             hint="Compute it in a subquery in FROM, and group by its column.",
         )
-
-
-def _at_position(number: int, outputs: Sequence[Output], clause: str, at: int) -> Typed:
-    if not 1 <= number <= len(outputs):
-        raise InvalidColumnReference(f"{clause} position {number} is not in select list", at)
-    return outputs[number - 1].value
 
 
 def _key(key: Typed) -> str:

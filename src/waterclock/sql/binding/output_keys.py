@@ -46,12 +46,9 @@ class OutputKeys:
 
     def _sort_key(self, node: tree.Expression, outputs: list[Output], place: Place) -> int | Typed:
         """The place of an output column, by number, by name or by being the same; or a value."""
-        if isinstance(node, tree.Number) and node.text.isdigit():
-            return output_position(int(node.text), len(outputs), "ORDER BY", node.at)
-        if isinstance(node, tree.ColumnRef) and len(node.parts) == 1:
-            named = output_named(node.parts[0], outputs, "ORDER BY", node.at)
-            if named is not None:
-                return named
+        named = output_place(node, outputs, "ORDER BY")
+        if named is not None:
+            return named
         value = self._expressions.value(node, place)
         for number, output in enumerate(outputs):
             if output.value.sql == value.sql and not output.value.is_unknown:
@@ -106,6 +103,15 @@ def check_distinct(
                 )
 
 
+def output_place(node: tree.Expression, outputs: Sequence[Output], clause: str) -> int | None:
+    """The place of the output column that a key names, by its number or its name, if it does."""
+    if isinstance(node, tree.Number) and node.text.isdigit():
+        return output_position(int(node.text), len(outputs), clause, node.at)
+    if isinstance(node, tree.ColumnRef) and len(node.parts) == 1:
+        return _output_named(node.parts[0], outputs, clause, node.at)
+    return None
+
+
 def output_position(number: int, count: int, clause: str, at: int) -> int:
     """The place of the output column of that number, from 0."""
     if not 1 <= number <= count:
@@ -113,7 +119,7 @@ def output_position(number: int, count: int, clause: str, at: int) -> int:
     return number - 1
 
 
-def output_named(name: str, outputs: Sequence[Output], clause: str, at: int) -> int | None:
+def _output_named(name: str, outputs: Sequence[Output], clause: str, at: int) -> int | None:
     """The place of the output column of that name, if there is one."""
     found = [n for n, output in enumerate(outputs) if output.name == name]
     if len({outputs[n].value.sql for n in found}) > 1:

@@ -20,7 +20,7 @@ from waterclock.sql.binding.errors import (
 from waterclock.sql.binding.expressions import Expressions
 from waterclock.sql.binding.locking import note_locks
 from waterclock.sql.binding.ordering import check_groupable, check_sortable
-from waterclock.sql.binding.output_keys import output_named, output_position
+from waterclock.sql.binding.output_keys import output_place
 from waterclock.sql.binding.recursion import Recursion, references
 from waterclock.sql.binding.representatives import combined, combined_all, has_twins
 from waterclock.sql.binding.row_order import UNKNOWN_ORDER, RowOrder
@@ -290,12 +290,10 @@ class Queries:
         return tuple(terms)
 
     def _output_place(self, node: tree.Expression, outputs: list[Output], *, is_set: bool) -> int:
-        if isinstance(node, tree.Number) and node.text.isdigit():
-            return output_position(int(node.text), len(outputs), "ORDER BY", node.at)
+        found = output_place(node, outputs, "ORDER BY")
+        if found is not None:
+            return found
         if isinstance(node, tree.ColumnRef) and len(node.parts) == 1:
-            found = output_named(node.parts[0], outputs, "ORDER BY", node.at)
-            if found is not None:
-                return found
             raise UndefinedColumn(f'column "{node.parts[0]}" does not exist', node.at)
         if is_set:
             raise FeatureNotSupported(
