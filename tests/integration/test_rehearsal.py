@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from waterclock.compute import rehearsal as rehearsal_module
 from waterclock.compute.evaluate import Evaluator
 from waterclock.compute.rehearsal import Rehearsal
 
@@ -19,11 +21,18 @@ def is_running() -> bool:
     return any(thread.name == "rehearsal" for thread in threading.enumerate())
 
 
+def is_clean(spark: SparkSession, folder: Path) -> bool:
+    return (
+        not is_running()
+        and not spark.sparkContext.statusTracker().getActiveJobsIds()
+        and not [*folder.glob("*")]
+    )
+
+
 def test_nothing_is_left_wherever_it_is_cut_short(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     evaluator = Evaluator(spark, tmp_path / "queries")
-    cut_short = 0
     for delay_s in (0.0, 0.1, 0.3, 0.6, 30.0):
         caplog.clear()
         rehearsal = Rehearsal(spark, evaluator, tmp_path / "state")
@@ -33,9 +42,36 @@ def test_nothing_is_left_wherever_it_is_cut_short(
             while is_running() and time.monotonic() < deadline:
                 time.sleep(0.01)
             rehearsal.stop()
-        assert not is_running()
-        assert not spark.sparkContext.statusTracker().getActiveJobsIds()
-        assert not [*(tmp_path / "state").glob("*")]
-        cut_short += "cut short" in caplog.text
-    assert cut_short, "a job was cancelled"
+        assert is_clean(spark, tmp_path / "state")
     assert "cut short" not in caplog.text, "the last one had all the time that it needed"
+
+
+def test_a_job_that_runs_is_cancelled(
+    spark: SparkSession,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The query would take years, so it runs when it is stopped, however fast the machine is."""
+    monkeypatch.setattr(
+        rehearsal_module, "_QUERY", "SELECT SUM(HASH(id)) AS n FROM RANGE(0, 1000000000000000)"
+    )
+    asked = threading.Event()
+    evaluator = Evaluator(spark, tmp_path / "queries")
+    evaluate = evaluator.evaluate
+
+    def evaluating(*arguments: Any) -> Any:
+        asked.set()
+        return evaluate(*arguments)
+
+    monkeypatch.setattr(evaluator, "evaluate", evaluating)
+    rehearsal = Rehearsal(spark, evaluator, tmp_path / "state")
+    with caplog.at_level("INFO", "waterclock.compute.rehearsal"):
+        rehearsal.start()
+        assert asked.wait(60)
+        while not spark.sparkContext.statusTracker().getActiveJobsIds():
+            assert is_running()
+            time.sleep(0.01)
+        rehearsal.stop()
+    assert is_clean(spark, tmp_path / "state")
+    assert "cut short" in caplog.text
