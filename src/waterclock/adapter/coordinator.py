@@ -222,7 +222,9 @@ class Coordinator:
             self.tables.advance()
             self.oracle.renew()
             behind = self.pace.retain_ms
-            longer = kept_longer(self.current, behind)
-            self.holds.allow_compaction(wall_clock_ms() - behind, compaction(self, behind), longer)
+            # The times first: what is made from here on is later than they are, and stays.
+            usual, elsewhere = wall_clock_ms() - behind, compaction(self, behind)
+            longer = kept_longer(self.current, self.errors_of, behind)
+            self.holds.allow_compaction(usual, elsewhere, longer)
         while not self._closing and self.compute.tick(self.pace.patience_s):
             pass

@@ -8,6 +8,7 @@ those of what a materialized view reads.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 
 from waterclock.adapter.errors import Unsupported
 from waterclock.catalog.catalog import Catalog
@@ -64,13 +65,20 @@ def retain_option(millis: int | None) -> tuple[Option, ...]:
     return (Option(RETAIN, StringValue(options.shown_duration(millis))),)
 
 
-def kept_longer(catalog: Catalog, usual_ms: int) -> dict[GlobalId, int]:
-    """Collections whose history is kept for longer than usual: by how many milliseconds."""
+def kept_longer(
+    catalog: Catalog, errors_of: Callable[[GlobalId], Iterable[GlobalId]], usual_ms: int
+) -> dict[GlobalId, int]:
+    """Collections whose history is kept for longer than usual: by how many milliseconds.
+
+    Whoever reads one asks at the same time whether it has a value, so the errors of all that it is
+    made from are kept as long as it is.
+    """
     found: dict[GlobalId, int] = {}
     for item in catalog.items():
         asked = _asked(catalog, item)
         if asked is not None and asked > usual_ms:
-            found |= dict.fromkeys((item.id, *item.collections), asked - usual_ms)
+            for each in (item.id, *item.collections, *errors_of(item.id)):
+                found[each] = max(asked - usual_ms, found.get(each, 0))
     return found
 
 

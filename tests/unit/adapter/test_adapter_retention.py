@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +13,11 @@ from typing import Any
 import pytest
 
 from waterclock.adapter.coordinator import Pace
+from waterclock.adapter.retention import kept_longer
 from waterclock.errors import WaterclockError
 from waterclock.testing.adapter_world import AdapterWorld, in_world
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 async def _until(holds: Callable[[], bool]) -> None:
@@ -34,6 +37,9 @@ async def _kept_by(world: AdapterWorld) -> None:
     client = await world.connect()
     await client.run("CREATE TABLE plain (a int)")
     await client.run("CREATE TABLE kept (a int) WITH (RETAIN HISTORY FOR '1 hour')")
+    await client.run("CREATE TABLE errors (key text NOT NULL, message text NOT NULL)")
+    ids = {item.name: item.id for item in world.core.current.items()}
+    world.engine.errors[ids["kept"]] = (ids["errors"],)  # as those of a view's inputs are
     await client.run("INSERT INTO plain VALUES (1)")
     await client.run("INSERT INTO kept VALUES (1)")
     moment = world.core.oracle.read_ts()
@@ -66,6 +72,40 @@ def test_history_stays_for_as_long_as_it_was_asked_for(tmp_path: Path) -> None:
         try:
             await _kept_by(world)
         finally:
+            await asyncio.to_thread(world.close)
+
+    asyncio.run(run())
+
+
+def test_what_is_made_during_a_tick_keeps_its_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, go_on = threading.Event(), threading.Event()
+
+    def slowly(*asked: Any) -> Any:
+        found = kept_longer(*asked)
+        looked.set()
+        assert go_on.wait(PATIENCE_S)
+        return found
+
+    async def run() -> None:
+        seldom = Pace(tick_ms=3_600_000, retain_ms=1)
+        world = await asyncio.to_thread(AdapterWorld, tmp_path, seldom)
+        try:
+            client = await world.connect()
+            monkeypatch.setattr("waterclock.adapter.coordinator.kept_longer", slowly)
+            world.core._advanced = -math.inf
+            ticking = asyncio.create_task(asyncio.to_thread(world.core._tick))
+            await asyncio.to_thread(looked.wait, PATIENCE_S)
+            await client.run("CREATE TABLE kept (a int) WITH (RETAIN HISTORY FOR '1 hour')")
+            await client.run("INSERT INTO kept VALUES (1)")
+            moment = world.core.oracle.read_ts()
+            await asyncio.sleep(0.05)
+            go_on.set()
+            await ticking
+            assert await client.rows(f"SELECT a FROM kept AS OF {moment}") == [(1,)]
+        finally:
+            go_on.set()
             await asyncio.to_thread(world.close)
 
     asyncio.run(run())
