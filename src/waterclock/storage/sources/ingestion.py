@@ -173,7 +173,9 @@ class Ingestion:
         if self._has_ended:
             ledger.finish(now)
             return self._finished(changed_at)
-        self._become(Health.RUNNING)
+        had_stalled = self.status.health is Health.STALLED
+        if self._become(Health.RUNNING) and had_stalled:
+            _log.info("source %s goes on", self.description.name)
         self._look_at_outputs()
         has_more = probe.is_final or probe.frontier != probe.known
         return Outcome(changed_at, again_ms=0 if has_more else None)
@@ -276,8 +278,8 @@ class Ingestion:
 
     def _stalled(self, error: Exception) -> Outcome:
         told = error if isinstance(error, WaterclockError) else TransientFault(str(error))
-        _log.warning("source %s has stalled: %s", self.description.name, told)
-        self._become(Health.STALLED, told)
+        if self._become(Health.STALLED, told):  # it may be tried for days
+            _log.warning("source %s has stalled: %s", self.description.name, told)
         self._drop_connector()
         self._pause_ms = min(2 * self._pause_ms or _FIRST_PAUSE_MS, _LONGEST_PAUSE_MS)
         return Outcome(again_ms=self._pause_ms)
@@ -288,10 +290,13 @@ class Ingestion:
         self._drop_connector()
         return Outcome(is_over=True)
 
-    def _become(self, health: Health, error: WaterclockError | None = None) -> None:
+    def _become(self, health: Health, error: WaterclockError | None = None) -> bool:
+        """Whether that is news."""
         new = Status(health, self._surroundings.clock(), error)
-        if not new.is_same(self.status):
-            self.status = new
+        if new.is_same(self.status):
+            return False
+        self.status = new
+        return True
 
     def _look_at_outputs(self) -> None:
         """Note which outputs have failed, while the source goes on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections import Counter
 
 import pytest
@@ -208,7 +209,8 @@ def test_upstream_going_back_fails_the_source(scene: Scene) -> None:
     assert scene.world.step(scene.ingestion).is_over  # and so it stays
 
 
-def test_a_transient_fault_stalls_and_heals(scene: Scene) -> None:
+def test_a_transient_fault_stalls_and_heals(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     scene.step()
     scene.upstream.fault = unreachable()
     pauses = [scene.world.step(scene.ingestion).again_ms for _ in range(10)]
@@ -221,6 +223,11 @@ def test_a_transient_fault_stalls_and_heals(scene: Scene) -> None:
     at = scene.step()
     assert scene.ingestion.status.health is Health.RUNNING
     assert scene.stamped()["x"] == at
+    said = [record.getMessage().partition(" ")[2] for record in caplog.records]
+    assert [text.partition(" ")[2] for text in said] == [
+        "has stalled: could not connect",  # once, however often it was tried
+        "goes on",
+    ]
     scene.upstream.fault = OSError("connection reset")
     assert scene.world.step(scene.ingestion).again_ms == 250
 

@@ -26,6 +26,8 @@ T = TypeVar("T")
 _SECONDS = 15.0
 _AWAY = ("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_NOENT")
 """Errors that say that nobody is there; the last, that no broker leads the partitions."""
+_NO_RECORD = -1
+"""What a broker calls the offset of the first record after all there are."""
 _GRACE_S = 1.0
 """How long a question may still be answered after all brokers seemed to be gone."""
 
@@ -99,14 +101,18 @@ class Cluster:
     def at(self, topic: str, partitions: Iterable[int], time_ms: int) -> dict[int, int | None]:
         """The first offset of each partition at or after the time; None if there is none."""
         specs = _admin_module().OffsetSpec
-        found = self._offsets(topic, dict.fromkeys(partitions, specs.for_timestamp(time_ms)))
+        asked = dict.fromkeys(partitions, specs.for_timestamp(time_ms))
+        found = self._offsets(topic, asked, least=_NO_RECORD)
         return {partition: offset if offset >= 0 else None for partition, offset in found.items()}
 
     def close(self) -> None:
         """Let go of the brokers."""
         del self._admin
 
-    def _offsets(self, topic: str, asked: Mapping[int, Any]) -> dict[int, int]:
+    def _offsets(self, topic: str, asked: Mapping[int, Any], least: int = 0) -> dict[int, int]:
+        """What is answered for each partition. A question that a broker takes along when it goes
+        away is answered too, with a number below all others: that is no offset.
+        """
         from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 
         if not asked:
@@ -117,9 +123,12 @@ class Cluster:
                 isolation_level=IsolationLevel.READ_COMMITTED,
                 request_timeout=_SECONDS,
             )
-            return {place.partition: self._answer(each).offset for place, each in answers.items()}
+            found = {place.partition: self._answer(each).offset for place, each in answers.items()}
         except KafkaException as error:
             raise self._fault(f'topic "{topic}"', error.args[0]) from None
+        if any(offset < least for offset in found.values()):
+            raise unreachable(self._name, "the leader of a partition went away")
+        return found
 
     def _answer(self, future: Future[Any]) -> Any:
         """What is answered; a fault if nobody does."""
