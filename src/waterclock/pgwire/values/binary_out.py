@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import struct
 
 import numpy as np
@@ -31,13 +32,14 @@ from waterclock.pgwire.values.columns import (
     valid_mask,
     with_length,
 )
-from waterclock.pgwire.values.errors import UnsupportedValue
+from waterclock.pgwire.values.errors import NoBinaryForm, UnsupportedValue
 from waterclock.pgwire.values.numbers_out import numeric_binary
-from waterclock.pgwire.values.text_out import held
+from waterclock.pgwire.values.text_out import SYSTEM_NUMBERS, held
 
 _WIDTHS = {"int2": ">i2", "int4": ">i4", "int8": ">i8", "mz_timestamp": ">i8", "oid": ">u4"}
 _FLOATS = {"float4": ">f4", "float8": ">f8"}
 _VECTOR_ELEMENTS = {22: INT2, 30: OID}
+_INET = 869
 _INTERVAL = np.dtype([("micros", ">i8"), ("days", ">i4"), ("months", ">i4")])
 
 
@@ -50,8 +52,14 @@ def encode_binary(column: pa.Array, declared: PgType) -> pa.Array:
         return _array_bytes(column, _VECTOR_ELEMENTS[declared.oid], 0)
     if pa.types.is_string(column.type):
         return _text_bytes(column, declared)
-    column = held(column, declared)
+    if pa.types.is_list(column.type):
+        message = f"no binary output function available for type with OID {declared.oid}"
+        raise NoBinaryForm(message, hint="Ask for the text format, or cast the value to text.")
     valid = valid_mask(column)
+    if declared.oid in SYSTEM_NUMBERS:
+        numbers = integers(column.cast(pa.uint64()), pa.uint64())
+        return of_rows(numbers.astype(SYSTEM_NUMBERS[declared.oid]), valid)
+    column = held(column, declared)
     name = type_info(declared.oid).name
     match name:
         case "bool":
@@ -84,6 +92,9 @@ def _text_bytes(column: pa.Array, declared: PgType) -> pa.Array:
     if declared == RECORD:
         hint = "Ask for the text format, or cast the row to text."
         raise UnsupportedValue("a row in binary format is not supported", hint=hint)
+    if declared.oid == _INET:
+        addresses = [None if text is None else _inet_bytes(text) for text in column.to_pylist()]
+        return pa.array(addresses, pa.binary())
     data = column.cast(pa.binary())
     if declared.oid == 3802:  # jsonb carries the number of its format
         return joined([pa.scalar(b"\x01"), data])
@@ -100,6 +111,14 @@ def _type_numbers(column: pa.Array) -> pa.Array:
         ],
         pa.binary(),
     )
+
+
+def _inet_bytes(text: str) -> bytes:
+    """An address, of a client for one: its family, how many bits count, and its bytes."""
+    found = ipaddress.ip_interface(text)
+    family = 2 if found.version == 4 else 3
+    packed = found.ip.packed
+    return struct.pack(">4B", family, found.network.prefixlen, 0, len(packed)) + packed
 
 
 def _since_2000(numbers: NDArray[np.int64], epoch: int) -> NDArray[np.int64]:

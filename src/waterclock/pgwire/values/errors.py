@@ -80,6 +80,12 @@ class UnsupportedValue(BadValue):
     sqlstate: ClassVar[str] = "0A000"
 
 
+class NoBinaryForm(BadValue):
+    """A type that PostgreSQL, too, only has as text: arrays of access rights."""
+
+    sqlstate: ClassVar[str] = "42883"
+
+
 class InvalidZone(BadValue):
     """No time zone has that name."""
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from waterclock.model.manner import IntervalStyle
-from waterclock.model.pg_types import PgType, column_type, element_of, type_info
+from waterclock.model.pg_types import TEXT, PgType, column_type, element_of, type_info
 from waterclock.persist.numerics import numeric_array
 from waterclock.persist.rows import NUMERIC, arrow_type
 from waterclock.pgwire.values.calendar import (
@@ -46,7 +46,9 @@ _NEEDS_QUOTES = r'^$|[{},"\\\s\x0b]|^(?i:null)$'
 
 
 def encode_text(column: pa.Array, declared: PgType, zone: Zone) -> pa.Array:
-    """The column as text; nulls stay. A type that is not ours must come as text already."""
+    """The column as text; nulls stay. One that only the catalog has comes as numbers, as texts, or
+    as lists of these.
+    """
     element = element_of(declared.oid)
     if element is not None:
         return _array_text(held(column, declared), PgType(element.oid, declared.modifier), zone)
@@ -54,6 +56,10 @@ def encode_text(column: pa.Array, declared: PgType, zone: Zone) -> pa.Array:
         return _vector_text(column)
     if pa.types.is_string(column.type):
         return column
+    if pa.types.is_list(column.type):
+        return _array_text(column, TEXT, zone)
+    if declared.oid in SYSTEM_NUMBERS:
+        return column.cast(pa.string())
     column = held(column, declared)
     match type_info(declared.oid).name:
         case "bool":
@@ -82,6 +88,8 @@ def encode_text(column: pa.Array, declared: PgType, zone: Zone) -> pa.Array:
 
 _VECTORS = (22, 30)
 """int2vector and oidvector, which only the catalog has."""
+SYSTEM_NUMBERS = {28: ">u4", 29: ">u4", 5069: ">u8"}
+"""xid, cid and xid8, which only the catalog has, and how they are sent in binary."""
 
 
 def held(column: pa.Array, declared: PgType) -> pa.Array:
