@@ -72,6 +72,10 @@ _SPARING = {
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "1000",
     "spark.sql.ui.retainedExecutions": "10",
+    # What sorts, aggregates or joins takes memory by pages, and Spark's own of 64 MB are for large
+    # data: a dozen queries over a hundred rows would take a gigabyte. So many rows as the quick map
+    # of an aggregate has still fit in one of these.
+    "spark.buffer.pageSize": "4m",
     # What the parser learns of SQL it keeps for ever, a hundred megabytes for so many states.
     "spark.sql.parser.parserDfaCacheFlushThreshold": "20000",
 }
