@@ -39,6 +39,8 @@ def activity_of(session: SqlSession) -> SessionActivity:
         state_change=_moment(session.began_s if session.is_active else session.ended_s),
         state="active" if session.is_active else _IDLE[status],
         query=session.asked,
+        wait_event_type="Lock" if session.locks.is_waiting else None,
+        wait_event="advisory" if session.locks.is_waiting else None,
     )
 
 

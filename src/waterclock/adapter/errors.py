@@ -14,6 +14,18 @@ class StatementCancelled(WaterclockError):
     sqlstate: ClassVar[str] = "57014"
 
 
+class DeadlockDetected(WaterclockError):
+    """Whoever waited would wait for ever, as those do who wait for each other."""
+
+    sqlstate: ClassVar[str] = "40P01"
+
+
+class LockTimeout(WaterclockError):
+    """A lock was not free for as long as the session wants to wait."""
+
+    sqlstate: ClassVar[str] = "55P03"
+
+
 class ViewInError(WaterclockError):
     """The view has no value at that time, because of what its inputs hold."""
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from waterclock.adapter.advisory_locks import AdvisoryLocks
 from waterclock.adapter.api import (
     Notice,
     RefusedRole,
@@ -89,6 +90,7 @@ class SqlFront:
         self.answerer = DuckDbAnswerer(self._image)
         self.plans = Plans(self.answerer.is_system_relation)
         self.started = datetime.datetime.now(datetime.UTC)
+        self.locks = AdvisoryLocks()
         self._changing = asyncio.Lock()
         self._lock = threading.Lock()
         self._sessions: set[SqlSession] = set()

@@ -48,6 +48,7 @@ from waterclock.adapter.portals import (
 from waterclock.adapter.quick.shortcut import Shortcut
 from waterclock.adapter.reading import Cancellation
 from waterclock.adapter.results import closed
+from waterclock.adapter.session_locks import SessionLocks
 from waterclock.adapter.settings import Settings, milliseconds
 from waterclock.adapter.transaction import Transaction
 from waterclock.adapter.watch import Watch
@@ -95,6 +96,7 @@ class SqlSession:
         self.began_s: float | None = None
         self.ended_s: float | None = None
         self.watch = Watch()
+        self.locks = SessionLocks(self)
         self.started = datetime.datetime.now(datetime.UTC)
 
     # What statements ask for
@@ -148,6 +150,7 @@ class SqlSession:
             client_address=self.startup.client_address,
             application_name=self.settings.get("application_name"),
             settings=self.settings.changed(),
+            checked_setting=self.settings.checked,
             now=self.transaction.started,
             started=self.front.started,
             statements=statements_shown(self.statements),
@@ -155,6 +158,7 @@ class SqlSession:
             sessions=lambda: [activity_of(each) for each in self.front.all_sessions()],
             stored_bytes=lambda id_: stored_bytes(self.front.core.store, GlobalId.parse(id_)),
             stop=lambda pid, ends: stop(self, pid, ends=ends),
+            locks=self.locks,
         )
 
     # The simple protocol
@@ -267,6 +271,7 @@ class SqlSession:
     async def fail(self) -> None:
         self.watch.stop_clock()
         self.transaction.has_failed = True
+        self.locks.end_transaction(kept=self.transaction.locks_before)
         if not self.transaction.in_block:
             await self.rollback()
         self._rest()
@@ -286,6 +291,7 @@ class SqlSession:
         for name in list(self.portals):
             await self.drop_portal(name)
         self.transaction.close()
+        self.locks.close()
         self.front.ended(self)
 
     # Portals
@@ -375,6 +381,7 @@ class SqlSession:
         self.watch.stop_clock()
         self.transaction.close()
         self.transaction = Transaction()
+        self.locks.end_transaction()
         self.settings.end(committed=committed)
         for name, portal in list(self.portals.items()):
             portal.is_kept = portal.is_kept or (portal.is_held and committed)

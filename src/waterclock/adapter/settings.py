@@ -266,16 +266,20 @@ class Settings:
     def set(self, name: str, value: str, *, local: bool = False) -> None:
         """Give the variable a value; `UnknownSetting`, `InvalidSetting`, `FixedSetting`."""
         key = name.lower()
-        checked = self._checked(self._definition(key), value)
-        (self._local if local else self._session)[key] = checked
+        (self._local if local else self._session)[key] = self.checked(name, value)
         if not local:
             self._local.pop(key, None)
         self._reported = self._report()
 
     def begin_with(self, name: str, value: str) -> None:
         """Let RESET return to this value; raises as `set` does."""
-        self._first[name.lower()] = self._checked(self._definition(name.lower()), value)
+        self._first[name.lower()] = self.checked(name, value)
         self._reported = self._report()
+
+    @classmethod
+    def checked(cls, name: str, value: str) -> str:
+        """The value as it is shown when it has been set; raises as `set` does."""
+        return cls._checked(cls._definition(name.lower()), value)
 
     def reset(self, name: str | None) -> None:
         """Return to the value the session began with; None for all of them."""

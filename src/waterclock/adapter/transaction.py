@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -44,6 +45,15 @@ class InFailedTransaction(WaterclockError):
     sqlstate: ClassVar[str] = "25P02"
 
 
+@dataclass(frozen=True, slots=True)
+class _Savepoint:
+    """How many changes of each table there were then, and how many advisory locks."""
+
+    name: str
+    changes: dict[GlobalId, int]
+    locks: int
+
+
 class Transaction:
     """The state of a session's transaction. There is always one; between blocks it is new."""
 
@@ -61,8 +71,7 @@ class Transaction:
         self._read_at: int | None = None
         self._changes: dict[GlobalId, list[pa.Table]] = {}
         self._has_read_own = False
-        self._savepoints: list[tuple[str, dict[GlobalId, int]]] = []
-        """Names, and how many changes of each table there were then."""
+        self._savepoints: list[_Savepoint] = []
 
     @property
     def status(self) -> TransactionStatus:
@@ -140,9 +149,15 @@ class Transaction:
             return None
         return Dependence(time, frozenset(self.read_tables))
 
-    def set_savepoint(self, name: str) -> None:
-        """Remember where the writes are now."""
-        self._savepoints.append((name, {table: len(c) for table, c in self._changes.items()}))
+    @property
+    def locks_before(self) -> int:
+        """How many locks there were at the newest savepoint: those outlast a failure."""
+        return self._savepoints[-1].locks if self._savepoints else 0
+
+    def set_savepoint(self, name: str, locks: int = 0) -> None:
+        """Remember where the writes are now, and how many locks there are."""
+        counts = {table: len(changes) for table, changes in self._changes.items()}
+        self._savepoints.append(_Savepoint(name, counts, locks))
 
     def release_savepoint(self, name: str) -> bool:
         """Forget a savepoint and those after it; False if there is none of that name."""
@@ -156,7 +171,7 @@ class Transaction:
         place = self._place_of(name)
         if place is None:
             return False
-        counts = self._savepoints[place][1]
+        counts = self._savepoints[place].changes
         del self._savepoints[place + 1 :]
         kept = {table: rows[: counts.get(table, 0)] for table, rows in self._changes.items()}
         self._changes = {table: rows for table, rows in kept.items() if rows}
@@ -164,7 +179,7 @@ class Transaction:
         return True
 
     def _place_of(self, name: str) -> int | None:
-        places = [place for place, (known, _) in enumerate(self._savepoints) if known == name]
+        places = [place for place, each in enumerate(self._savepoints) if each.name == name]
         return places[-1] if places else None
 
     def close(self) -> None:

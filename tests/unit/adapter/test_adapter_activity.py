@@ -128,3 +128,27 @@ async def test_a_table_has_the_size_of_what_is_stored_of_it(world: AdapterWorld)
     assert await client.rows("SELECT pg_table_size('pg_class'), pg_indexes_size('t')") == [
         (None, None)
     ]
+    await client.run("CREATE TABLE u (a int)")
+    await client.run("INSERT INTO u VALUES (1)")
+    both = "SELECT pg_table_size('t') + pg_table_size('u'), pg_database_size(current_database())"
+    [(summed, whole)] = await client.rows(both)
+    assert summed == whole > table
+    await client.run("CREATE DATABASE other")
+    shown = "SELECT pg_database_size('other'), pg_database_size(oid) > 0, pg_database_size(1)"
+    where = "FROM pg_database WHERE datname = current_database()"
+    assert await client.rows(f"{shown} {where}") == [(0, True, None)]
+    assert (await client.fails("SELECT pg_database_size('none')")).sqlstate == "3D000"
+
+
+@in_world
+async def test_settings_are_set_from_left_to_right(world: AdapterWorld) -> None:
+    client = await world.connect()
+    name = "current_setting('application_name')"
+    sql = f"SELECT {name}, set_config('application_name', 'a', false), {name}"
+    local = f"set_config('application_name', 'b', true), {name}"
+    assert await client.rows(f"{sql}, {local}") == [("", "a", "a", "b", "b")]
+    assert await client.rows(f"SELECT {name}") == [("a",)]
+    timeout = "SELECT set_config('lock_timeout', '10000', false), current_setting('lock_timeout')"
+    assert await client.rows(timeout) == [("10s", "10s")]
+    fault = await client.fails("SELECT set_config('TimeZone', 'nowhere', false)")
+    assert fault.sqlstate == "22023"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
 
 T = TypeVar("T")
-_SLEEP = "pg_sleep"
+_MAY_WAIT = re.compile(r"pg_sleep|pg_advisory_(xact_)?lock", re.IGNORECASE)
 _UNKNOWN = ("42883", "42704")
 """The SQLSTATEs of a function, and of a type, that does not exist."""
 _OBJECTS = re.compile(
@@ -122,7 +122,7 @@ async def answered(session: SqlSession, text: str, parameters: Parameters = ()) 
     values = [python_value(each) for each in parameters]
     work = partial(answerer.execute, text, values, facts, (), cancellation)
     try:
-        if _SLEEP in text.lower():
+        if _MAY_WAIT.search(text):
             return await _in_thread_of_its_own(work)
         return await asyncio.to_thread(work)
     except asyncio.CancelledError:
@@ -132,7 +132,7 @@ async def answered(session: SqlSession, text: str, parameters: Parameters = ()) 
 
 async def _in_thread_of_its_own(work: Callable[[], T]) -> T:
     """Do what may take any time, so that the threads that all share stay free for others."""
-    executor = ThreadPoolExecutor(1, "waterclock-sleep")
+    executor = ThreadPoolExecutor(1, "waterclock-waiting")
     try:
         return await asyncio.get_running_loop().run_in_executor(executor, work)
     finally:

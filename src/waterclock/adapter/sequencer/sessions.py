@@ -106,6 +106,7 @@ async def discard(session: SqlSession, statement: ast.Discard, _: Parameters) ->
             await session.drop_portal(name)
         session.statements.clear()
         session.settings.reset(None)
+        session.locks.unlock_all()
         _become(session, "none")
     elif statement.what is Discarded.PLANS:
         pass  # plans are kept by their text and are right whatever happens

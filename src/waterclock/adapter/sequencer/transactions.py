@@ -52,7 +52,7 @@ async def rollback(session: SqlSession, statement: ast.Rollback, _: Parameters) 
 async def savepoint(session: SqlSession, statement: ast.Savepoint, _: Parameters) -> Response:
     if not session.transaction.in_block:
         raise NotInBlock("SAVEPOINT can only be used in transaction blocks")
-    session.transaction.set_savepoint(statement.name)
+    session.transaction.set_savepoint(statement.name, session.locks.of_transaction)
     return Done("SAVEPOINT")
 
 
@@ -71,6 +71,7 @@ async def rollback_to(
         raise NotInBlock("ROLLBACK TO SAVEPOINT can only be used in transaction blocks")
     if not session.transaction.return_to_savepoint(statement.name):
         raise UnknownSavepoint(f'savepoint "{statement.name}" does not exist')
+    session.locks.end_transaction(kept=session.transaction.locks_before)
     return Done("ROLLBACK")
 
 

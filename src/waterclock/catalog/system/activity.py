@@ -13,7 +13,10 @@ from waterclock.catalog.errors import PermissionDenied
 from waterclock.catalog.system.image import Role
 from waterclock.catalog.system.session import SessionActivity
 
-TEXTS = ("datname", "usename", "application_name", "client_addr", "state", "query")
+TEXTS = (
+    *("datname", "usename", "application_name", "client_addr", "state", "query"),
+    *("wait_event_type", "wait_event"),
+)
 TIMES = ("backend_start", "xact_start", "query_start", "state_change")
 _HIDDEN = "<insufficient privilege>"
 
@@ -34,6 +37,8 @@ def _shown(session: SessionActivity, *, is_open: bool) -> dict[str, Any]:
         "application_name": session.application_name,
         "client_addr": session.client_address if is_open else None,
         "state": session.state if is_open else None,
+        "wait_event_type": session.wait_event_type if is_open else None,
+        "wait_event": session.wait_event if is_open else None,
         "query": session.query if is_open else _HIDDEN,
         **{name: _in_utc(getattr(session, name)) if is_open else None for name in TIMES},
     }

@@ -250,15 +250,14 @@ class DuckDbAnswerer:
         text = plan.text.replace(HERE, context.snapshot.schema)
         cursor = self._store.cursor()
         self._calls.enter(context)
-        context.cancellation.watch(cursor.interrupt)
         try:
-            if context.cancellation.cancelled:
-                raise QueryCancelled("canceling statement due to user request")
-            return cursor.execute(text, dict(values)).fetchall()
+            with context.cancellation.calling(cursor.interrupt):
+                if context.cancellation.cancelled:
+                    raise QueryCancelled("canceling statement due to user request")
+                return cursor.execute(text, dict(values)).fetchall()
         except duckdb.Error as error:
             raise self._translated(error, context, text) from error
         finally:
-            context.cancellation.watch(None)
             self._calls.leave()
             cursor.close()
 

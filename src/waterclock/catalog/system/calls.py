@@ -27,7 +27,10 @@ from waterclock.catalog.system.privilege_calls import PrivilegeCalls
 from waterclock.catalog.system.session_calls import SessionCalls
 from waterclock.errors import WaterclockError
 
-_WITH_EFFECTS = ("set_config", "sleep", "stop")
+_WITH_EFFECTS = (
+    *("set_config", "current_setting", "sleep", "stop", "lock", "unlock", "unlock_all"),
+)
+"""Those that are called for each row, in the order in which a query has them."""
 _NULL_TOLERANT = frozenset(
     {"format_type", "join", "string_to_array", "substring", "format", "set_config"}
     | {"session_setting", "setting_source"}
@@ -70,6 +73,10 @@ class Calls:
         cursors = connection.list_type(connection.struct_type({**named, **flags}))
         told = {**dict.fromkeys(TEXTS, text), **dict.fromkeys(TIMES, d.TIMESTAMP)}
         sessions = connection.list_type(connection.struct_type({"pid": number, **told}))
+        numbers = {**dict.fromkeys(("database", "classid", "objid"), oid), "objsubid": d.SMALLINT}
+        held = {**numbers, "pid": number, "mode": text, "waitstart": d.TIMESTAMP}
+        locks = connection.list_type(connection.struct_type(held))
+        lock_key = [d.BIGINT, number, number]
         signatures: list[tuple[Callable[..., Any], list[Any] | None, Any]] = [
             (self._objects.format_type, [oid, number], text),
             (self._objects.role_name, [oid], text),
@@ -79,6 +86,8 @@ class Calls:
             (self._objects.nothing, [oid], text),
             (self._objects.empty, [oid], text),
             (self._objects.stored_bytes, [oid], d.BIGINT),
+            (self._objects.database_bytes, [oid], d.BIGINT),
+            (self._objects.database_named, [text], oid),
             (self._objects.unknown, [d.BIGINT], d.BIGINT),
             (self._objects.arguments, [oid], text),
             (self._objects.result, [oid], text),
@@ -106,6 +115,11 @@ class Calls:
             (self._session.session_cursors, [number], cursors),
             (self._session.sessions, [number], sessions),
             (self._session.stop, [number, boolean], boolean),
+            (self._session.lock, [*lock_key, text], boolean),
+            (self._session.unlock, [*lock_key, text], boolean),
+            (self._session.unlock_all, [number], text),
+            (self._session.locks, [number], locks),
+            (self._session.blocking, [number], connection.list_type(number)),
             (text_calls.divisor, [d.BIGINT], d.BIGINT),
             (text_calls.shifted, [d.BIGINT, text, d.BIGINT, number], d.BIGINT),
             (text_calls.integer_in, [text], d.BIGINT),

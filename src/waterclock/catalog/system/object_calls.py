@@ -11,6 +11,7 @@ from typing import Any
 
 from waterclock.catalog.system import types as t
 from waterclock.catalog.system.context import Contexts
+from waterclock.catalog.system.errors import UndefinedDatabase
 from waterclock.catalog.system.facts import PG_CATALOG, Facts
 from waterclock.catalog.system.image import RelationKind
 from waterclock.catalog.system.snapshot import CLASSES
@@ -111,6 +112,24 @@ class ObjectCalls:
         if found is None:
             return None
         return 0 if found.kind is RelationKind.VIEW else context.session.stored_bytes(found.id)
+
+    def database_bytes(self, oid: int) -> int | None:
+        """What is stored of all relations of a database; null if there is none."""
+        context = self._contexts.current
+        image = context.snapshot.picture.image
+        if not any(each.oid == oid for each in image.databases):
+            return None
+        schemas = {each.oid for each in image.schemas if each.database == oid}
+        stored = (each for each in image.relations if each.kind is not RelationKind.VIEW)
+        sizes = (context.session.stored_bytes(e.id) for e in stored if e.schema in schemas)
+        return sum(size or 0 for size in sizes)
+
+    def database_named(self, name: str) -> int:
+        databases = self._contexts.current.snapshot.picture.image.databases
+        found = next((each.oid for each in databases if each.name == name), None)
+        if found is None:
+            raise UndefinedDatabase(f'database "{name}" does not exist')
+        return found
 
     def unknown(self, _value: int) -> None:
         return None

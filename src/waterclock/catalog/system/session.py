@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,70 @@ class SessionActivity:
     state_change: datetime.datetime | None
     state: str
     query: str
+    wait_event_type: str | None = None
+    wait_event: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LockKey:
+    """What an advisory lock is named by, as pg_locks shows it: two numbers of 32 bits.
+
+    `kind` is 1 if they are the halves of one number, 2 if they were given apart.
+    """
+
+    class_id: int
+    object_id: int
+    kind: int
+
+    @classmethod
+    def of(cls, first: int, second: int | None = None) -> LockKey:
+        if second is None:
+            return cls(first >> 32 & _LOW, first & _LOW, 1)
+        return cls(first & _LOW, second & _LOW, 2)
+
+
+_LOW = 0xFFFF_FFFF
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLock:
+    """An advisory lock that a session holds, or has waited for since a time."""
+
+    database: int
+    key: LockKey
+    pid: int
+    mode: str
+    waits_since: datetime.datetime | None
+
+
+class SessionLocks(Protocol):
+    """The advisory locks of the session; and what others hold."""
+
+    def lock(
+        self,
+        key: LockKey,
+        cancellation: Cancellation,
+        *,
+        is_shared: bool,
+        for_transaction: bool,
+        waits: bool,
+    ) -> bool:
+        """Take a lock; false if it is not free, unless the call waits."""
+        ...
+
+    def unlock(self, key: LockKey, *, is_shared: bool) -> bool:
+        """Give a lock back; false, with a warning, if the session has none."""
+        ...
+
+    def unlock_all(self) -> None: ...
+
+    def shown(self) -> Sequence[ShownLock]:
+        """The locks of all sessions."""
+        ...
+
+    def blocking(self, pid: int) -> Sequence[int]:
+        """The sessions that one waits for."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +127,8 @@ class SessionFacts:
     client_address: str | None = None
     application_name: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
+    checked_setting: Callable[[str, str], str] = lambda _name, value: value
+    """The value that a setting shows when it has been given one; raises if it can not be given."""
     now: datetime.datetime | None = None
     started: datetime.datetime | None = None
     """When the server started."""
@@ -72,6 +140,8 @@ class SessionFacts:
     """How much is stored of the collection with that id."""
     stop: Callable[[int, bool], bool] = lambda _pid, _ends: False
     """Cancels what a session runs, or ends it; tells whether there is one."""
+    locks: SessionLocks | None = None
+    """The advisory locks; None if nobody has any."""
 
 
 class Cancellation:
@@ -80,18 +150,24 @@ class Cancellation:
     def __init__(self) -> None:
         self._event = threading.Event()
         self._lock = threading.Lock()
-        self._interrupt: Callable[[], None] | None = None
+        self._interrupts: list[Callable[[], None]] = []
 
     def cancel(self) -> None:
         with self._lock:
             self._event.set()
-            if self._interrupt is not None:
-                self._interrupt()
+            for interrupt in self._interrupts:
+                interrupt()
 
-    def watch(self, interrupt: Callable[[], None] | None) -> None:
-        """What to call when cancelled; None when there is nothing to stop any more."""
+    @contextmanager
+    def calling(self, interrupt: Callable[[], None]) -> Iterator[None]:
+        """What to call when cancelled, meanwhile. It is not called if that was before."""
         with self._lock:
-            self._interrupt = interrupt
+            self._interrupts.append(interrupt)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._interrupts.remove(interrupt)
 
     @property
     def cancelled(self) -> bool:

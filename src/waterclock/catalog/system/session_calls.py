@@ -15,6 +15,7 @@ from waterclock.catalog.system.activity import activity_rows, require_may_stop
 from waterclock.catalog.system.context import Contexts, SettingChange
 from waterclock.catalog.system.errors import InvalidValue, QueryCancelled, UndefinedObject
 from waterclock.catalog.system.facts import PG_CATALOG
+from waterclock.catalog.system.session import LockKey, SessionLocks
 
 _ENCODINGS = {0: "SQL_ASCII", 6: "UTF8"}
 
@@ -92,6 +93,45 @@ class SessionCalls:
                 require_may_stop(other.user, current, roles, self._acts_as, ends=ends)
         return context.session.stop(pid, ends)
 
+    def lock(self, first: int, second: int, kind: int, how: str) -> bool:
+        """Take an advisory lock; `how` has the words that make it another than the usual one."""
+        return self._locks.lock(
+            _lock_key(first, second, kind),
+            self._contexts.current.cancellation,
+            is_shared="shared" in how,
+            for_transaction="xact" in how,
+            waits="try" not in how,
+        )
+
+    def unlock(self, first: int, second: int, kind: int, how: str) -> bool:
+        return self._locks.unlock(_lock_key(first, second, kind), is_shared="shared" in how)
+
+    def unlock_all(self, _: int) -> str:
+        self._locks.unlock_all()
+        return ""
+
+    def locks(self, _: int) -> list[dict[str, Any]]:
+        known = self._contexts.current.session.locks
+        return [
+            {
+                **{"database": each.database, "classid": each.key.class_id},
+                **{"objid": each.key.object_id, "objsubid": each.key.kind},
+                **{"pid": each.pid, "mode": each.mode},
+                "waitstart": None if each.waits_since is None else _in_utc(each.waits_since),
+            }
+            for each in (() if known is None else known.shown())
+        ]
+
+    def blocking(self, pid: int) -> list[int]:
+        known = self._contexts.current.session.locks
+        return [] if known is None else list(known.blocking(pid))
+
+    @property
+    def _locks(self) -> SessionLocks:
+        found = self._contexts.current.session.locks
+        assert found is not None, "whoever takes locks has a place for them"
+        return found
+
     def setting_source(self, name: str, default: str | None) -> str | None:
         return "session" if name.lower() in self._contexts.current.session.settings else default
 
@@ -99,9 +139,10 @@ class SessionCalls:
         if name is None:
             raise InvalidValue("SET requires parameter name")
         self.current_setting(name, missing_ok="." in name)
-        change = SettingChange(name, value or "", bool(local))
-        self._contexts.current.changes.append(change)
-        return change.value
+        context = self._contexts.current
+        checked = context.session.checked_setting(name, value or "")
+        context.changes.append(SettingChange(name, checked, bool(local)))
+        return checked
 
     def encoding_name(self, number: int) -> str:
         return _ENCODINGS.get(number, "")
@@ -115,6 +156,10 @@ class SessionCalls:
         if self._contexts.current.cancellation.wait(max(seconds, 0)):
             raise QueryCancelled("canceling statement due to user request")
         return ""
+
+
+def _lock_key(first: int, second: int, kind: int) -> LockKey:
+    return LockKey.of(first, None if kind == 1 else second)
 
 
 def _in_utc(moment: datetime.datetime) -> datetime.datetime:

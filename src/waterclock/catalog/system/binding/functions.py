@@ -73,7 +73,6 @@ def _session() -> Iterator[Function]:
         ("pg_my_temp_schema", t.OID, "CAST(0 AS UINTEGER)"),
         ("txid_current", t.INT8, "CAST(1 AS BIGINT)"),
         ("txid_current_if_assigned", t.INT8, "CAST(NULL AS BIGINT)"),
-        ("pg_advisory_unlock_all", t.VOID, "''"),
         ("inet_server_addr", 869, "CAST(NULL AS VARCHAR)"),
         ("inet_server_port", t.INT4, "CAST(NULL AS INTEGER)"),
         ("inet_client_addr", 869, "CAST(<client_address> AS VARCHAR)"),
@@ -86,12 +85,7 @@ def _session() -> Iterator[Function]:
     yield _f("pg_char_to_encoding", (t.NAME,), t.INT4, "wc_encoding_number({0})")
     yield _f("pg_is_other_temp_schema", (t.OID,), t.BOOL, "FALSE AND {0} IS NULL")
     yield _f("pg_sleep", (t.FLOAT8,), t.VOID, "wc_sleep({0})")
-    yield _f(
-        "pg_blocking_pids",
-        (t.INT4,),
-        1007,
-        "CASE WHEN {0} IS NOT NULL THEN CAST([] AS INTEGER[]) END",
-    )
+    yield _f("pg_blocking_pids", (t.INT4,), 1007, "wc_blocking({0})")
     yield _f("pg_cancel_backend", (t.INT4,), t.BOOL, "wc_stop({0}, FALSE)")
     yield _f("pg_terminate_backend", (t.INT4,), t.BOOL, "wc_stop({0}, TRUE)")
     patient = "wc_stop(CASE WHEN {1} IS NOT NULL THEN {0} END, TRUE)"
@@ -100,6 +94,21 @@ def _session() -> Iterator[Function]:
     yield _f("to_char", (t.TIMESTAMPTZ, t.TEXT), t.TEXT, "wc_moment_text({0}, {1}, <zone>)")
     yield _f("host", (869,), t.TEXT, "split_part({0}, '/', 1)")
     yield _f("encode", (t.BYTEA, t.TEXT), t.TEXT, "wc_encoded({0}, {1})")
+
+
+def _locks() -> Iterator[Function]:
+    """Advisory locks: `wc_lock(first, second, kind, how)`."""
+    keys = (((t.INT8,), "{0}, 0, 1"), ((t.INT4, t.INT4), "{0}, {1}, 2"))
+    for arguments, key in keys:
+        for how in ("", "_shared", "_xact", "_xact_shared"):
+            scope, mode = ("_xact" if "xact" in how else ""), ("_shared" if "shared" in how else "")
+            name = f"advisory{scope}_lock{mode}"
+            taken = f"CASE WHEN wc_lock({key}, '{how}') THEN '' END"
+            yield _f(f"pg_{name}", arguments, t.VOID, taken)
+            yield _f(f"pg_try_{name}", arguments, t.BOOL, f"wc_lock({key}, '{how} try')")
+        for mode in ("", "_shared"):
+            yield _f(f"pg_advisory_unlock{mode}", arguments, t.BOOL, f"wc_unlock({key}, '{mode}')")
+    yield _f("pg_advisory_unlock_all", (), t.VOID, "wc_unlock_all(0)")
 
 
 def _definitions() -> Iterator[Function]:
@@ -170,7 +179,10 @@ _REGISTRIES = {
 
 
 def _sizes() -> Iterator[Function]:
-    """What is stored of a relation is known. Nobody counts what is read of it, or adds it up."""
+    """What is stored of a relation is known. Nobody counts what is read of it.
+
+    A size by name comes first: it is what a constant means that could be either.
+    """
     stored, nothing = "wc_stored_bytes({0})", "wc_unknown({0})"
     for name in ("pg_table_size", "pg_relation_size", "pg_total_relation_size"):
         yield _f(name, (t.REGCLASS,), t.INT8, stored)
@@ -180,9 +192,10 @@ def _sizes() -> Iterator[Function]:
         "pg_stat_get_dead_tuples",
     ):
         yield _f(name, (t.REGCLASS,), t.INT8, nothing)
-    for name in ("pg_database_size", "pg_tablespace_size"):
-        yield _f(name, (t.OID,), t.INT8, nothing)
-        yield _f(name, (t.NAME,), t.INT8, "wc_unknown(length({0}))")
+    yield _f("pg_database_size", (t.NAME,), t.INT8, "wc_database_bytes(wc_database_named({0}))")
+    yield _f("pg_database_size", (t.OID,), t.INT8, "wc_database_bytes({0})")
+    yield _f("pg_tablespace_size", (t.NAME,), t.INT8, "wc_unknown(length({0}))")
+    yield _f("pg_tablespace_size", (t.OID,), t.INT8, nothing)
 
 
 def _privileges() -> Iterator[Function]:
@@ -405,7 +418,7 @@ def value_functions() -> Iterator[Function]:
 
 
 def _all() -> Iterator[Function]:
-    for family in (_session, _definitions, _sizes, _privileges):
+    for family in (_session, _locks, _definitions, _sizes, _privileges):
         yield from family()
     yield from value_functions()
     for family in (_aggregates, _windows):

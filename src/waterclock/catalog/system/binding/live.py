@@ -50,7 +50,8 @@ _ACTIVITY = (
     "'client backend' AS backend_type, "
     f"{_nulls('INTEGER', 'leader_pid', 'client_port')}, {_nulls('BIGINT', 'query_id')}, "
     f"{_nulls('UINTEGER', 'backend_xid', 'backend_xmin')}, "
-    f"{_nulls('VARCHAR', 'client_hostname', 'wait_event_type', 'wait_event')} FROM {_SESSIONS} "
+    "s.wait_event_type AS wait_event_type, s.wait_event AS wait_event, "
+    f"{_nulls('VARCHAR', 'client_hostname')} FROM {_SESSIONS} "
     f'LEFT JOIN {HERE}."pg_catalog.pg_database" AS d ON d.datname = s.datname '
     f'LEFT JOIN {HERE}."pg_catalog.pg_authid" AS r ON r.rolname = s.usename'
 )
@@ -71,7 +72,16 @@ _DATABASES = (
     f"{_nulls('TIMESTAMP', 'checksum_last_failure', 'stats_reset')} "
     f'FROM {HERE}."pg_catalog.pg_database" AS d'
 )
+_LOCKS = (
+    "SELECT 'advisory' AS locktype, s.database AS database, s.classid AS classid, "
+    "s.objid AS objid, s.objsubid AS objsubid, s.pid AS pid, s.mode AS mode, "
+    "s.waitstart IS NULL AS granted, FALSE AS fastpath, s.waitstart AS waitstart, "
+    f"{_nulls('UINTEGER', 'relation', 'transactionid')}, {_nulls('INTEGER', 'page')}, "
+    f"{_nulls('SMALLINT', 'tuple')}, {_nulls('VARCHAR', 'virtualxid', 'virtualtransaction')} "
+    "FROM (SELECT unnest(wc_locks(0)) AS s)"
+)
 LIVE = {
+    "pg_locks": Live(_LOCKS),
     "pg_settings": Live(_SETTINGS),
     "pg_prepared_statements": Live(_STATEMENTS),
     "pg_cursors": Live(_CURSORS),
