@@ -1,35 +1,67 @@
-"""Formats of `to_char` for numbers, taken apart."""
+"""Formats of `to_char` and `to_number` for numbers, taken apart."""
 
 from __future__ import annotations
 
 import pytest
 
-from waterclock.sql.functions.number_formats import Format, parsed
-from waterclock.sql.functions.registry import Refused
+from waterclock.sql.functions.number_formats import parsed
+from waterclock.sql.functions.registry import Invalid
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "signs"),
     [
-        ("999", Format("999", False, "", False, "", "", "")),
-        ("FM9,990.09", Format("9,990", True, "09", True, "", "", "")),
-        ("S9G999D99", Format("9,999", True, "99", False, "S", "", "")),
-        ("99.9S", Format("99", True, "9", False, "s", "", "")),
-        ("99MI", Format("99", False, "", False, "m", "", "")),
-        ('$9 "pieces"', Format("9", False, "", False, "", "$", " pieces")),
+        ("fm9G999D00", "F 9 , 9 9 9 . 0 0"),
+        ("S99 SG PR Th", None),
+        ("$9PR", "'$ 9 B"),
+        ("rnRNth", "r R t"),
+        ("9.99eeee", "9 . 9 9 E"),
+        ('9"V9 \\"x\\', "9 'V '9 '  '\" 'x '\\"),
+        ('\\"9\\', "'\" 9 '\\"),
+        ("Th", "'T 'h"),
     ],
 )
-def test_a_format(text: str, expected: Format) -> None:
-    assert parsed(text) == expected
+def test_a_format(text: str, signs: str | None) -> None:
+    if signs is None:
+        with pytest.raises(Invalid):
+            parsed(text)
+    else:
+        assert " ".join(parsed(text).parts) == signs
 
 
-def test_where_zeros_begin() -> None:
-    assert parsed("9,909").first_zero == 2
-    assert parsed("999.00").first_zero is None
-    assert parsed("9,909").digits == 4
+def test_digits_behind_v() -> None:
+    assert parsed('"V99"9V099').shift == 2
+    assert parsed('"V99"9').shift == 0
 
 
-@pytest.mark.parametrize("text", ["RN", "9.99EEEE", "9V9", "PR", "abc", "S99S", "9th", ".99", "%"])
-def test_what_is_not_known_is_refused(text: str) -> None:
-    with pytest.raises(Refused):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("9EEEE9", '"EEEE" must be the last pattern used'),
+        ("9EEEEEEEE", 'cannot use "EEEE" twice'),
+        ("B9EEEE", '"EEEE" is incompatible with other formats'),
+        ("9.9.9", "multiple decimal points"),
+        ("9V9.9", 'cannot use "V" and decimal point together'),
+        ("9.9V9", 'cannot use "V" and decimal point together'),
+        ("S99S", 'cannot use "S" twice'),
+        ("MI9S", 'cannot use "S" and "PL"/"MI"/"SG"/"PR" together'),
+        ("S9SG", 'cannot use "S" and "SG" together'),
+        ("S9PR", 'cannot use "PR" and "S"/"PL"/"MI"/"SG" together'),
+        ("9PR9", '"9" must be ahead of "PR"'),
+    ],
+)
+def test_words_that_do_not_go_together(text: str, message: str) -> None:
+    with pytest.raises(Invalid) as found:
         parsed(text)
+    assert (found.value.sqlstate, found.value.message) == ("42601", message)
+
+
+def test_a_blank_behind_digits_is_nothing() -> None:
+    assert " ".join(parsed("9BEEEE").parts) == "9 b E"
+
+
+@pytest.mark.parametrize(
+    ("text", "digits"), [("9,909.99", 4), ("99V90", 4), ("S.99", 0), ('"99"9', 1)]
+)
+def test_places_before_the_point(text: str, digits: int) -> None:
+    assert parsed(text).whole_digits == digits

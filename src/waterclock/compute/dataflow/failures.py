@@ -94,7 +94,11 @@ _CHOICES = frozenset({"CaseWhen", "If"})
 _CALL = "StaticInvoke"
 _NUMERICS = "waterclock.Numerics"
 _WITHOUT_FAULTS = frozenset(
-    f"waterclock.{name}" for name in ("Floats", "Angles", "Degrees", "Documents", "Matches")
+    f"waterclock.{name}"
+    for name in (
+        *("Floats", "Angles", "Degrees", "Documents", "Matches", "NumberTexts"),
+        "NumberReading",
+    )
 )
 """Classes of ours whose methods have a value, if only NaN, for all arguments."""
 _OF_NUMERICS = {

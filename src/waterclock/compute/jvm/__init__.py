@@ -4,7 +4,7 @@ Most of Waterclock is Python, and so is all that keeps state. Java is used in th
 a value is computed row by row in the middle of a plan and Spark has no expression for it, a chain
 of Spark's expressions would take a hundred times as long to plan and to run (`Numerics`), or would
 not have the digits that PostgreSQL gives (`Floats`), or could not be written at all (`Documents`,
-`Matches`). Where
+`Matches`, `NumberTexts`). Where
 Catalyst's trees are looked at, to ask for them node by node would take ten times as long
 (`Glance`). And where Spark reads SQL, its parser is told what to choose (`Reading`): that takes a
 seventh of the time.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from waterclock.model.pg_types import FLOAT8, array_of
+from waterclock.model.pg_types import FLOAT8, INTERVAL, array_of
 from waterclock.sql.binding.api import Context
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.errors import Rejected
@@ -50,7 +50,7 @@ class OrderedSets:
             raise FeatureNotSupported.of(f"{name}() of several columns", node.at)
         [item] = node.within
         value = self._expressions.value(item.expression, inner)
-        if name == "percentile_cont":
+        if name == "percentile_cont" and value.type.oid != INTERVAL.oid:
             value = self._expressions.coercion.coerce(value, FLOAT8, Context.IMPLICIT)
         check_sortable(value)
         if name_of(value.type) == "jsonb":
@@ -61,22 +61,22 @@ class OrderedSets:
         if name == "mode":
             sql = self._mode(items, value)
         elif is_array(values[0].type):
-            sql = _of_sorted(items, self._places(name, node, inner))
+            sql = _of_sorted(items, self._places(name, value, node, inner))
             declared = array_of(value.type)
         else:
-            sql = _of_sorted(items, self._place(name, values[0], node))
+            sql = _of_sorted(items, self._place(name, value, values[0], node))
         return Typed(operand(sql), declared, node.at, parts, role=Role.AGGREGATE)
 
-    def _places(self, name: str, node: tree.Call, inner: Place) -> str:
+    def _places(self, name: str, value: Typed, node: tree.Call, inner: Place) -> str:
         """What is at each of several fractions, as an array."""
         [fractions] = node.arguments
         if not isinstance(fractions, tree.ArrayItems):
             what = f"{name}() of fractions that are not written as ARRAY[...]"
             raise FeatureNotSupported.of(what, node.at)
         found = [self._expressions.bind(each, inner) for each in fractions.items]
-        return f"ARRAY({', '.join(self._place(name, each, node) for each in found)})"
+        return f"ARRAY({', '.join(self._place(name, value, each, node) for each in found)})"
 
-    def _place(self, name: str, fraction: Typed, node: tree.Call) -> str:
+    def _place(self, name: str, value: Typed, fraction: Typed, node: tree.Call) -> str:
         """What is at a fraction of the sorted array `s.a`, which is not empty."""
         wanted = self._expressions.coercion.coerce(fraction, FLOAT8, Context.IMPLICIT)
         if wanted.known is None:
@@ -93,10 +93,19 @@ class OrderedSets:
         exact = f"({part!r}D * (SIZE(s.a) - 1))"
         low = f"GET(s.a, CAST(FLOOR({exact}) AS INT)).v"
         high = f"GET(s.a, CAST(CEIL({exact}) AS INT)).v"
-        return (
-            f"CASE WHEN FLOOR({exact}) = CEIL({exact}) THEN {low}"
-            f" ELSE {low} + ({exact} - FLOOR({exact})) * ({high} - {low}) END"
-        )
+        rest = f"({exact} - FLOOR({exact}))"
+        if value.type.oid == INTERVAL.oid:
+            between = let({"l": low, "h": high, "r": rest}, "q", self._interval_between(node.at))
+        else:
+            between = f"{low} + {rest} * ({high} - {low})"
+        return f"CASE WHEN FLOOR({exact}) = CEIL({exact}) THEN {low} ELSE {between} END"
+
+    def _interval_between(self, at: int) -> str:
+        """From `q.l` the part `q.r` of the way to `q.h`."""
+        low, high = Typed("q.l", INTERVAL, at), Typed("q.h", INTERVAL, at)
+        apply = self._expressions.operators.apply
+        way = apply("*", (apply("-", (high, low), at), Typed("q.r", FLOAT8, at)), at)
+        return apply("+", (low, way), at).sql
 
     def _mode(self, items: str, value: Typed) -> str:
         """The first of those that come most often."""

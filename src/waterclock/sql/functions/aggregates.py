@@ -300,7 +300,8 @@ FUNCTIONS: tuple[Function, ...] = (
     aggregate("json_object_agg", (ANY, ANY), JSON, ORDERED, "An object of names and values."),
     aggregate(
         *("percentile_cont", (FLOAT8,), FLOAT8, WITHIN),
-        "The value at a fraction of the order, or between two: WITHIN GROUP (ORDER BY number).",
+        "The value at a fraction of the order, or between two: WITHIN GROUP (ORDER BY number)."
+        " Of intervals too.",
     ),
     aggregate(
         *("percentile_disc", (FLOAT8,), ANYELEMENT, WITHIN),

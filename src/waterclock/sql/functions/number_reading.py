@@ -1,63 +1,59 @@
 """`to_number`: the other way of `to_char` of numbers.
 
-PostgreSQL reads very freely, and leaves out what does not fit. Here a text must be written as the
-format says: no more digits than it has, all that it has behind the point, commas where it has them
-or nowhere. One that is not is not supported, and never read as something else.
+A text is read as freely as PostgreSQL does, by the same format; the engine makes it a text of
+digits (`compute.jvm`), and what is none is no number. The format is a constant.
 """
 
 from __future__ import annotations
 
-from waterclock.model.pg_types import NUMERIC, PgType
+from waterclock.model.exact import Exact
+from waterclock.model.pg_types import NUMERIC
+from waterclock.sql.dialect import scaled
 from waterclock.sql.dialect.faults import raised
-from waterclock.sql.dialect.literals import quoted
-from waterclock.sql.dialect.types import MOST_DIGITS, bounded, spark_type
-from waterclock.sql.functions.number_formats import Format, parsed
-from waterclock.sql.functions.registry import Argument, Refused, Use
+from waterclock.sql.dialect.letting import let
+from waterclock.sql.dialect.literals import null
+from waterclock.sql.functions.number_formats import NumberFormat, parsed
+from waterclock.sql.functions.registry import Invalid, Refused, Use
 
-_SIGNS = {"": "-?", "S": "[+-]?", "s": "", "m": ""}
-_LAST_SIGNS = {"": "", "S": "", "s": "[+-]?", "m": "-?"}
+_LONG = 300
+_READ = "wc_number_read"
+_WHOLE = "REGEXP_EXTRACT({}, '^[ +-]0*([0-9]*)', 1)"
+_NO_ROOM = raised("22003", "numeric field overflow")
 
 
-def _format(argument: Argument) -> Format:
-    if argument.text is None:
-        raise Refused("to_number() with a format that is not a constant")
-    form = parsed(argument.text, "to_number()")
-    if form.before or form.after or form.digits + len(form.fraction) > MOST_DIGITS:
-        raise Refused(f'the format "{argument.text}" of to_number()')
+def _format(text: str) -> NumberFormat:
+    form = parsed(text)
+    for word, is_there in (("RN", form.is_roman), ("EEEE", "E" in form.words)):
+        if is_there:
+            raise Invalid("0A000", f'"{word}" not supported for input')
     return form
-
-
-def read_type(arguments: tuple[Argument, ...]) -> PgType:
-    """The digits of the format."""
-    if arguments[1].is_constant and arguments[1].text is None:
-        return NUMERIC  # the format is null, and so is the number
-    form = _format(arguments[1])
-    return bounded(form.digits + len(form.fraction), len(form.fraction))
 
 
 def number_reading(use: Use) -> str:
     """The SQL of `to_number(text, 'format')`."""
     text, wanted = use.arguments
     if wanted.is_constant and wanted.text is None:
-        return f"CAST(NULL AS {spark_type(use.result)})"
-    form = _format(wanted)
-    pattern = f"^{_SIGNS[form.sign]}{_digits(form)}{_LAST_SIGNS[form.sign]}{chr(92)}z"
-    sign = f"CASE WHEN CONTAINS({text.sql}, '-') THEN '-' ELSE '' END"
-    plain = f"CONCAT({sign}, REGEXP_REPLACE({text.sql}, '[-+,]', ''))"
-    other = raised(
-        "0A000", "reading a number that is not written just as its format is not supported"
-    )
-    return (
-        f"(CASE WHEN {text.sql} RLIKE {quoted(pattern)}"
-        f" THEN CAST({plain} AS {spark_type(use.result)})"
-        f" WHEN {text.sql} IS NOT NULL THEN {other} END)"
-    )
+        return null(NUMERIC)
+    if wanted.text is None:
+        raise Refused("to_number() with a format that is not a constant")
+    if not wanted.text:
+        return null(NUMERIC)
+    form = _format(wanted.text)
+    read = f"{_READ}({text.sql}, {form.signs()})"
+    # What is wrong with a row of a view is told only of what is not inside of a lambda.
+    return let({"t": read}, "r", _number("r.t", form)) if len(read) > _LONG else _number(read, form)
 
 
-def _digits(form: Format) -> str:
-    """A regular expression for the digits, without commas or with all of them."""
-    places = [f"[0-9]{{{len(each)}}}" for each in form.whole.split(",") if each]
-    whole = f"(?:[0-9]{{1,{form.digits}}}|{','.join(places)})"
-    if not form.has_point:
-        return whole
-    return f"{whole}[.][0-9]{{{len(form.fraction)}}}"
+def _number(read: str, form: NumberFormat) -> str:
+    """The number that a text of digits is."""
+    number = f"({scaled.from_text(read)})"
+    if form.is_multiplied:
+        number = scaled.held(_divided(number, form.shift))
+    too_long = f"LENGTH({_WHOLE.format(read)}) > {form.whole_digits}"
+    return f"(CASE WHEN {too_long} THEN {_NO_ROOM} ELSE {number} END)"
+
+
+def _divided(number: str, shift: int) -> str:
+    """By a power of ten, with the digits that PostgreSQL gives such a product."""
+    ten, exponent = (f"{Exact.OF_DECIMAL}(CAST({n} AS DECIMAL(10,0)))" for n in (10, -shift))
+    return f"{Exact.PRODUCT}({Exact.READ}({number}), {Exact.POWER}({ten}, {exponent}))"

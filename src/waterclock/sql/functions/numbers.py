@@ -30,8 +30,9 @@ from waterclock.sql.functions.arithmetic import (
     scaled_float,
 )
 from waterclock.sql.functions.exponentials import LOGARITHMS
+from waterclock.sql.functions.number_formats import KINDS as FORMATTED
 from waterclock.sql.functions.number_formats import number_format
-from waterclock.sql.functions.number_reading import number_reading, read_type
+from waterclock.sql.functions.number_reading import number_reading
 from waterclock.sql.functions.registry import (
     Argument,
     Function,
@@ -311,9 +312,9 @@ FUNCTIONS: tuple[Function, ...] = (
     scalar("div", (NUMERIC, NUMERIC), _quotient_digits, _whole_quotient, "The whole quotient."),
     *(
         scalar("to_char", (kind, TEXT), TEXT, number_format, "As text, in a format.")
-        for kind in (INT4, INT8, NUMERIC)
+        for kind in FORMATTED
     ),
-    scalar("to_number", (TEXT, TEXT), read_type, number_reading, "A number written in a format."),
+    scalar("to_number", (TEXT, TEXT), NUMERIC, number_reading, "A number written in a format."),
     *_floats(),
     *_bounded_floats(),
     scalar("exp", (FLOAT8,), FLOAT8, _EXPONENTIAL, "The exponential."),

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from waterclock.model.pg_types import (
     BOOL,
     BYTEA,
+    FLOAT4,
     FLOAT8,
     INT4,
     INT8,
@@ -121,7 +122,12 @@ CONSTANTS: dict[str, dict[int, tuple[str, ...]]] = {
     "regexp_match": {2: ("'i'",)},
     "regexp_matches": {2: ("'g'", "'i'", "'gi'")},
     "make_timestamptz": {6: ("'UTC'", "'America/New_York'")},
-    "to_number": {1: ("'99'", "'S99.9'", "'99D99'", "'9,999,999'", "'99999MI'", "'09.9S'", "NULL")},
+    "to_number": {
+        1: (
+            *("'99'", "'S99.9'", "'99D99'", "'9,999,999'", "'99999MI'", "'09.9S'", "NULL"),
+            *("'L9,999.99PR'", "'99V9'", "'9th'", "''", "'RN'"),
+        )
+    },
     "regexp_split_to_array": {2: ("'i'",)},
     "->": {1: ("'a'", "'b'", "'it''s'", "''", "0", "1", "-1", "7")},
     "#>": {1: _PATHS},
@@ -303,6 +309,8 @@ _NUMBER_FORMATS = tuple(
     for each in (
         *("999", "000", "9,999,999.99", "FM999,999.00", "S999.9", "999.9S", "999MI", "FM9.99"),
         *("0999.990", "$9,999", "FM0000", "99999999999999999999.99", "9G999D99", "FM990.0%", "99"),
+        *("RN", "FMrn", "9.99EEEE", "9999PR", "FM9990.99PR", "FM999th", "SG99", "PL9.9MI"),
+        *("L99,9.0", ".99", '9,9" 9 "9', "", "words"),
     )
 )
 
@@ -311,7 +319,7 @@ def _arguments(entry: Function, types: tuple[PgType, ...]) -> list[tuple[str, ..
     fixed = CONSTANTS.get(entry.name, {})
     if entry.name in ("@>", "<@") and types[0] != JSONB:
         fixed = {}
-    if entry.name == "to_char" and types[0].oid in _NUMBERS:
+    if entry.name == "to_char" and types[0].oid in {*_NUMBERS, FLOAT4.oid, FLOAT8.oid}:
         fixed = {1: _NUMBER_FORMATS}
     if len(types) > 2 and 1 in fixed and fixed[1] is _JSON_PATHS:
         fixed = {**fixed, 1: tuple(each for each in _JSON_PATHS if "$x" in each)}
