@@ -306,3 +306,5 @@ select to_char((select max(id) from u), 'FM00'), concat((select count(*) from t)
 select regexp_split_to_array('a?b&c/d', '[/?&]'), regexp_split_to_array(' a , b,c ', '\s*,\s*'), regexp_split_to_array('a1b', '[[:digit:]]')
 select id, z, tz at time zone z, ts at time zone z, timezone(z, tz) is null from t, (values ('Europe/Berlin'), ('UTC'), (null), ('America/New_York'), ('Etc/GMT+5'), ('gmt')) v(z)
 select x at time zone z from (values (timestamp '2024-03-31 02:30'), ('2024-10-27 02:30'), ('2024-10-27 01:59:59.999999'), ('infinity'), ('2024-11-03 01:30')) a(x), (values ('Europe/Berlin'), ('America/New_York'), ('Australia/Lord_Howe')) b(z)
+select to_char(n, '99V99'), to_char(n::bigint, 'FM9V9'), to_char(n::numeric / 8, '999V999PR'), to_char(n::float8 / 8, '999V9'), to_char(n::float4, 'RN') from generate_series(-12, 14, 13) g(n)
+select x, to_number(x, '9,999.99'), to_number(x, 'L9999D9PR'), to_number(x, '9V9'), to_number(x, 'SG"x"99') from (values ('1,234.5'), ('<12.5>'), (' 7'), ('-x8'), ('12'), (null)) v(x) where x is null or x ~ '^[1-9]'

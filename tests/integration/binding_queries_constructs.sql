@@ -210,3 +210,34 @@ select 'k' as k, count(*) from t group by 1
 select 'k' as k, count(*) from t where false group by 1
 select 'k' as k, 1 as n, count(*) from t where false group by k, n
 select '' as k, a % 2 as m, count(*) from t group by 1, 2 order by 2
+select percentile_cont(0.5) within group (order by i), percentile_cont(array[0, 0.25, 0.7, 1, null]) within group (order by i desc), percentile_cont(0.5) within group (order by i) filter (where id > 100) from t
+select (a, b), u.id from t left join u using (a) order by (a, b), u.id
+select t from t order by t
+select (a, n) from t order by (a, n) desc
+select (arr, j) from t where id < 6 order by (j, arr)
+select w, k from w order by w.* desc, k
+select distinct (k, x > 2) from w order by 1
+select distinct on ((k, x > 2)) k, x, y from w order by (k, x > 2), y
+select w, count(*) from w group by w
+select i, count(*) from spans group by (i, x), i order by (x, i), 2
+select (k, x) from w union select (name, a) from u
+select (k, x) from w except select (b, a) from t
+select k, rank() over (order by (k, y)), count(*) over (partition by (k, x > 2)), row_number() over (partition by (n, 1) order by x) from w cross join (values (1.0), (1.00)) v(n) order by 1, 2, 3, 4
+select string_agg(x::text, ',' order by (k, y) desc) from w
+select v.x from u left join (values (1, 'a'), (2, 'b')) v(x, y) on v.x = u.id order by (v.x, v.y) nulls first
+select (u.*)::text, (select w from w order by z limit 1)::text from u order by 1
+select id from t order by id limit (select count(*) / 2 from u) offset (select min(id) from u)
+with n as (select 2 as n) select id from t order by id desc limit (select n from n) offset length('abc')
+select id from t order by id limit (select null::int) offset (select null::int)
+select u.id, (select t.id from t where t.a = u.a order by t.id limit (select 1)) from u order by 1
+select distinct on (k) k, x from w order by k, x desc limit (select 2)
+select (select max(b) from t where t.a = u.a) as g, count(*), sum(amount) from u group by g order by 1
+select coalesce((select max(b) from t where t.a = u.a), 'none') as g, id > 2, count(*) from u group by 1, 2 having count(*) > 0 order by count(*) desc, 1, 2
+select (select max(b) from t where t.a = u.a), count(*) from u group by (select max(b) from t where t.a = u.a)
+select exists (select 1 from t where t.a = u.a) as has, count(*), sum(count(*)) over () from u group by rollup (has)
+select a in (select a from t) as has, count(*) from u group by has
+select k, unnest(array_agg(distinct x order by x)) from w group by k order by 1, 2
+select k, (unnest(array_agg(x order by x)) + 1) * 2 as y, count(*) from w group by k order by 1, y
+select row_number() over (order by id), unnest(arr) from t order by 1, 2
+select unnest(arr) as x, count(*), sum(id) from t group by x order by count(*) desc, x
+select unnest(tarr), count(*) from t group by unnest(tarr) having count(*) > 0 order by unnest(tarr)

@@ -105,6 +105,13 @@ QUERIES = [
     "SELECT k, regexp_count(s, 'a', 1) AS n, regexp_replace(s, 'a', 'x', 1, 2) AS r,"
     " normalize(s, nfd) AS f FROM one",
     "SELECT a.k, b.i FROM one a JOIN two b ON to_jsonb(a.k) @> to_jsonb(b.k)",
+    "SELECT two, count(*) FROM two WHERE w > 0 GROUP BY two ORDER BY two DESC LIMIT 4",
+    "SELECT DISTINCT (s, b) FROM one EXCEPT SELECT (t, i > 2) FROM two",
+    "SELECT k, v FROM one ORDER BY (v, s), k LIMIT (SELECT count(*) FROM two) OFFSET (SELECT 1)",
+    "SELECT (SELECT max(t) FROM two WHERE two.k = one.k) AS most, count(*), sum(v) FROM one"
+    " GROUP BY most",
+    "SELECT unnest(ARRAY[k, v]) AS x, count(*), sum(v) FROM one GROUP BY x",
+    "SELECT s, unnest(array_agg(v ORDER BY v)), count(*) FROM one GROUP BY s",
 ]
 
 

@@ -42,10 +42,20 @@ async def rows_with(
     for each, schema in plan.inputs.items():
         rows = await reading.contents(moment, each, schema, cancellation)
         contents[each] = with_changes(rows, own[each]) if each in own else rows
+    return await rows_over(session, plan, contents, moment.time)
+
+
+async def rows_over(
+    session: SqlSession, plan: Plan, contents: Mapping[GlobalId, pa.Table], time: int | None
+) -> pa.Table:
+    """The rows of a plan over the contents of what it reads, and over what it is given."""
+    inputs = {**plan.inputs, **{each: given.schema for each, given in plan.given.items()}}
+    contents = {**contents, **{each: given.rows for each, given in plan.given.items()}}
     simple = plan.bound.simple
     if simple is not None:
         return picked(contents[simple.source], simple)
-    return await reading.evaluate_over(plan.bound.sql, plan.inputs, contents, moment.time)
+    reading = session.front.reading
+    return await reading.evaluate_over(plan.bound.sql, inputs, contents, time)
 
 
 def with_changes(rows: pa.Table, changes: pa.Table) -> pa.Table:

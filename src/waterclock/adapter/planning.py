@@ -11,7 +11,7 @@ maintained over these tables is read: such views are planned from their text.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -32,8 +32,8 @@ from waterclock.catalog.objects import (
     View,
 )
 from waterclock.model.ids import GlobalId
-from waterclock.model.pg_types import PgType
-from waterclock.model.schema import Schema
+from waterclock.model.pg_types import PgType, column_type
+from waterclock.model.schema import Column, Schema
 from waterclock.sql.ast.common import ExpressionText
 from waterclock.sql.binding import (
     BoundColumn,
@@ -42,9 +42,27 @@ from waterclock.sql.binding import (
     SessionFacts,
     bind_query,
 )
-from waterclock.sql.errors import SyntaxFault
+from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
 from waterclock.sql.lexer import lex
 from waterclock.sql.tokens import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Rows that a statement has made, for what comes next in it to read under a name."""
+
+    id: GlobalId
+    columns: tuple[BoundColumn, ...]
+    rows: pa.Table
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(tuple(Column(c.name, column_type(c.type), True) for c in self.columns))
+
+
+AllGiven = Mapping[str, Given | None]
+"""By their names; None for what makes no rows."""
+NOTHING_GIVEN: AllGiven = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +79,8 @@ class Plan:
     tables: frozenset[GlobalId]
     """All tables behind it."""
     has_sources: bool
+    given: Mapping[GlobalId, Given] = field(default_factory=dict)
+    """What it reads that is no collection."""
     at: Callable[[int], Plan] | None = None
     """What it is at a time, if that depends on the time beyond what is read."""
 
@@ -77,6 +97,7 @@ class Names:
         bindings: Mapping[str, GlobalId] | None = None,
         maintained: bool,
         written: frozenset[GlobalId] = frozenset(),
+        given: AllGiven = NOTHING_GIVEN,
     ) -> None:
         """With `bindings`, names mean what they did when a view was made, and nothing else.
 
@@ -88,12 +109,15 @@ class Names:
         self._bindings = bindings
         self._maintained = maintained
         self._written = written
+        self._given = given
+        self.read_given: dict[GlobalId, Given] = {}
         self.found: dict[str, AnyRelation] = {}
         self.inputs: dict[GlobalId, Schema] = {}
 
     def relation(self, parts: tuple[str, ...], position: int) -> BoundRelation:
         """What the name means; raises what the catalog says of unknown ones."""
-        del position
+        if parts[-1] in self._given and len(parts) == 1:
+            return self._rows_given(parts[0], position)
         item = self._item(parts)
         self.found[".".join(parts)] = item
         columns = tuple(BoundColumn(c.name, c.type, c.nullable) for c in item.columns)
@@ -114,6 +138,14 @@ class Names:
             return BoundRelation(item.name, columns, index.id, item.oid)
         self.inputs[item.id] = item.schema
         return BoundRelation(item.name, columns, item.id, item.oid)
+
+    def _rows_given(self, name: str, position: int) -> BoundRelation:
+        given = self._given[name]
+        if given is None:
+            what = f'WITH query "{name}" does not have a RETURNING clause'
+            raise FeatureNotSupported(what, position)
+        self.read_given[given.id] = given
+        return BoundRelation(name, given.columns, given.id, 0)
 
     def described(self, parts: tuple[str, ...], position: int) -> BoundRelation:
         """What the name means, without reading it. What is maintained still depends on it."""
@@ -206,10 +238,11 @@ def plan_query(
     target_names: Sequence[str] = (),
     written: frozenset[GlobalId] = frozenset(),
     assigned: Sequence[int] | None = None,
+    given: AllGiven = NOTHING_GIVEN,
 ) -> Plan:
     """Plan the query; raises what is wrong with it."""
-    assert not (maintained and written), "what is maintained is for everybody"
-    names = Names(catalog, facts, scope=scope, maintained=maintained, written=written)
+    assert not (maintained and (written or given)), "what is maintained is for everybody"
+    names = Names(catalog, facts, scope=scope, maintained=maintained, written=written, given=given)
     bound = bind_query(
         text,
         position,
@@ -243,6 +276,7 @@ def _planned(catalog: Catalog, names: Names, bound: BoundQuery, query: Query) ->
         query,
         frozenset(item.id for item in behind if isinstance(item, Table)),
         any(isinstance(item, Source | Subsource) for item in behind),
+        names.read_given,
     )
 
 

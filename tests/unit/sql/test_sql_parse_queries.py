@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from waterclock.sql.ast import Statement
-from waterclock.sql.ast.changes import Insert
+from waterclock.sql.ast.changes import Insert, Update, WithChanges
 from waterclock.sql.ast.common import (
     ExpressionText,
     Identifier,
@@ -151,11 +151,37 @@ def test_with_in_front_of_a_change(parse: Parse) -> None:
     assert statement.source == QueryText("select * from a")
 
 
+def test_changes_in_with_leave_blanks_behind(parse: Parse) -> None:
+    """What is left stands where it was written."""
+    text = (
+        "with a as (select 1),b as (delete from t where x = $2 returning *), c as (table b) table c"
+    )
+    found = parse(text)
+    assert isinstance(found, WithChanges)
+    [named] = found.changes
+    assert (named.name.name, named.parameters) == ("b", (2,))
+    assert named.change.ctes == QueryText("with a as (select 1)")
+    assert isinstance(found.main, Query)
+    blank = " " * len("b as (delete from t where x = $2 returning *),")
+    assert found.main.query.text == f"with a as (select 1) {blank},c as (table b) table c"
+
+
+def test_without_queries_nothing_is_left_of_with(parse: Parse) -> None:
+    found = parse("with a(x) as (insert into t values (1) returning y) update u set y = 1 from a")
+    assert isinstance(found, WithChanges)
+    assert [each.columns[0].name for each in found.changes] == ["x"]
+    assert isinstance(found.main, Update)
+    assert found.main.ctes is None
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [
         ("select a into t from u", "SELECT INTO"),
-        ("with a as (insert into t values (1) returning x) select * from a", "INSERT inside WITH"),
+        (
+            "with a as (merge into t using u on true when matched then delete) select 1",
+            "MERGE",
+        ),
         ("with a as (select 1) merge into t using a on true when matched then delete", "MERGE"),
     ],
 )

@@ -32,6 +32,7 @@ from waterclock.adapter.sequencer import (
     subscriptions,
     transactions,
     updates,
+    with_changes,
 )
 from waterclock.adapter.sequencer.refusals import refusal
 from waterclock.model.pg_types import TEXT, PgType
@@ -63,6 +64,7 @@ _RUN: dict[type[Any], Run] = {
     **subscriptions.RUN,
     **transactions.RUN,
     **updates.RUN,
+    **with_changes.RUN,
 }
 _AT_ONCE = frozenset(
     kind
@@ -80,6 +82,7 @@ _DESCRIBE: dict[type[Any], Describe] = {
     **sessions.DESCRIBE,
     **subscriptions.DESCRIBE,
     **updates.DESCRIBE,
+    **with_changes.DESCRIBE,
 }
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from waterclock.adapter.api import Done, Response, StatementDescription
+from waterclock.adapter.planning import NOTHING_GIVEN, AllGiven
 from waterclock.adapter.sequencer.composing import Composed, clause, composed
 from waterclock.adapter.sequencer.evaluation import evaluated
 from waterclock.adapter.sequencer.partners import once_each
 from waterclock.adapter.sequencer.query_plans import planned
 from waterclock.adapter.sequencer.writing import (
+    Changed,
     Parameters,
     described_shown,
     in_table,
@@ -31,24 +32,33 @@ if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
 
 
+_TRUNCATED = "TRUNCATE TABLE"
+
+
 async def delete(session: SqlSession, statement: ast.Delete, parameters: Parameters) -> Response:
+    changed = partial(deleted, session, statement, parameters)
+    return (await read_then_write(session, changed)).response()
+
+
+async def deleted(
+    session: SqlSession,
+    statement: ast.Delete,
+    parameters: Parameters,
+    given: AllGiven = NOTHING_GIVEN,
+) -> Changed:
+    """The rows to delete."""
     table = writable(session, statement.table, Privilege.DELETE)
     query = delete_query(statement)
     width = len(table.columns)
-    answers: list[Response] = []
-
-    async def changed() -> pa.Table:
-        with query.tracing():
-            plan = planned(session, query.query, parameters=parameters, assigned=())
-        found = await evaluated(session, plan)
-        if statement.using is not None and statement.returning is not None:
-            found = await once_each(session, table, statement, found)
-        tag = f"DELETE {found.num_rows}"
-        answers.append(returned(statement, plan, found.columns[width:], tag))
-        return in_table(table, found.columns[:width])
-
-    await read_then_write(session, table, changed, -1, "DELETE")
-    return answers[-1]
+    with query.tracing():
+        plan = planned(session, query.query, parameters=parameters, assigned=(), given=given)
+    found = await evaluated(session, plan)
+    if statement.using is not None and statement.returning is not None:
+        found = await once_each(session, table, statement, found)
+    columns, shown = returned(statement, plan, found, width)
+    old = in_table(table, found.columns[:width])
+    tag = f"DELETE {found.num_rows}"
+    return Changed(table, "DELETE", tag, old=old, columns=columns, shown=shown)
 
 
 async def truncate(session: SqlSession, statement: ast.Truncate, _: Parameters) -> Response:
@@ -57,22 +67,26 @@ async def truncate(session: SqlSession, statement: ast.Truncate, _: Parameters) 
         written = ".".join(quote_ident(part) for part in name.parts)
         query = QueryText(f"SELECT * FROM {written}", 1)
 
-        async def changed(table: Table = table, query: QueryText = query) -> pa.Table:
+        async def changed(table: Table = table, query: QueryText = query) -> Changed:
             plan = planned(session, query)
-            return in_table(table, (await evaluated(session, plan)).columns)
+            old = in_table(table, (await evaluated(session, plan)).columns)
+            return Changed(table, "TRUNCATE", _TRUNCATED, old=old)
 
-        await read_then_write(session, table, changed, -1, "TRUNCATE")
-    return Done("TRUNCATE TABLE")
+        await read_then_write(session, changed)
+    return Done(_TRUNCATED)
 
 
 async def describe_delete(
-    session: SqlSession, statement: ast.Delete, types: Sequence[PgType | None]
+    session: SqlSession,
+    statement: ast.Delete,
+    types: Sequence[PgType | None],
+    given: AllGiven = NOTHING_GIVEN,
 ) -> StatementDescription:
     """The types of the parameters, which are all in conditions."""
     table = writable(session, statement.table, Privilege.SELECT)
     query = delete_query(statement)
     with query.tracing():
-        plan = planned(session, query.query, types=types, assigned=())
+        plan = planned(session, query.query, types=types, assigned=(), given=given)
     shown = described_shown(statement, plan, len(table.columns))
     return StatementDescription(plan.bound.parameters, shown)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from waterclock.adapter.errors import NewerThanTransaction, Unsupported
-from waterclock.adapter.own_writes import rows_with
+from waterclock.adapter.own_writes import rows_over, rows_with
 from waterclock.adapter.picking import pick
 from waterclock.adapter.planning import Plan
 from waterclock.adapter.reading import Moment, indexes_on
@@ -73,7 +73,7 @@ async def _timeless(session: SqlSession, plan: Plan) -> pa.Table:
     """The rows of a plan that reads nothing, and so has them at every time."""
     row = plan.bound.row
     if row is None:
-        table = await session.front.reading.evaluate_over(plan.bound.sql, {}, {}, None)
+        table = await rows_over(session, plan, {}, None)
     else:
         table = known_row(plan, row)
     return shaped(table, [column.type for column in plan.bound.columns])
@@ -140,7 +140,7 @@ async def _rows(session: SqlSession, plan: Plan, moment: Moment) -> pa.Table:
     reading = session.front.reading
     transaction = session.transaction
     own = transaction.changes_of(plan.inputs) if moment is transaction.moment else {}
-    if own:
+    if own or plan.given:
         return await rows_with(session, plan, moment, own)
     simple = plan.bound.simple
     if simple is None:

@@ -6,24 +6,25 @@ Values need no engine unless they compute something. Columns that are not given 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
 from waterclock.adapter.api import Response, StatementDescription
-from waterclock.adapter.planning import column_named
+from waterclock.adapter.planning import NOTHING_GIVEN, AllGiven, column_named
 from waterclock.adapter.sequencer.composing import Composed, Part, clause, composed
 from waterclock.adapter.sequencer.evaluation import constants, evaluated
 from waterclock.adapter.sequencer.query_plans import described, planned
 from waterclock.adapter.sequencer.writing import (
+    Changed,
     Parameters,
     TooManyValues,
-    answer,
     check_nulls,
     in_table,
-    keep,
     places_of,
     read_then_write,
+    returned_of,
     returning_plan,
     writable,
 )
@@ -57,30 +58,46 @@ class NoConstraint(WaterclockError):
 
 
 async def insert(session: SqlSession, statement: ast.Insert, parameters: Parameters) -> Response:
+    if isinstance(statement.source, QueryText):
+        changed = partial(inserted, session, statement, parameters)
+        return (await read_then_write(session, changed)).response()
+    found = await inserted(session, statement, parameters)
+    found.keep(session)
+    return found.response()
+
+
+async def inserted(
+    session: SqlSession,
+    statement: ast.Insert,
+    parameters: Parameters,
+    given: AllGiven = NOTHING_GIVEN,
+) -> Changed:
+    """The rows to insert."""
     table = writable(session, statement.table, Privilege.INSERT)
     places = places_of(table, statement.columns)
     check_conflict(table, statement.conflict)
     source = statement.source
     if isinstance(source, QueryText):
         query = insert_query(statement, source)
-
-        async def changed() -> pa.Table:
-            return await _queried(session, table, places, query, parameters, statement.columns)
-
-        rows = await read_then_write(session, table, changed, 1, "INSERT")
+        named = statement.columns
+        rows = await _queried(session, table, places, query, parameters, named, given)
     else:
         values = source.rows if isinstance(source, ValueRows) else ()
         if isinstance(source, DefaultRow):
             places, values = [], ((),)
         elif statement.columns is not None:
             _require_values(statement.columns, values)
-        rows = await _valued(session, table, places, values, parameters, statement.ctes)
-        keep(session, table, rows, 1, "INSERT")
-    return await answer(session, table, statement, rows, parameters)
+        rows = await _valued(session, table, places, values, parameters, statement.ctes, given)
+    columns, shown = await returned_of(session, table, statement, rows, parameters)
+    tag = f"INSERT 0 {rows.num_rows}"
+    return Changed(table, "INSERT", tag, new=rows, columns=columns, shown=shown)
 
 
 async def describe_insert(
-    session: SqlSession, statement: ast.Insert, types: Sequence[PgType | None]
+    session: SqlSession,
+    statement: ast.Insert,
+    types: Sequence[PgType | None],
+    given: AllGiven = NOTHING_GIVEN,
 ) -> StatementDescription:
     """The types of the parameters: those of the columns that they go into, where that is said."""
     table = writable(session, statement.table, Privilege.SELECT)
@@ -88,13 +105,12 @@ async def describe_insert(
     match statement.source:
         case ValueRows(rows):
             places = places_of(table, statement.columns)
-            parameters = _value_parameters(session, table, places, rows, types, statement.ctes)
-        case QueryText() as query:
+            query = _values_query([full_row(table, places, row) for row in rows], statement.ctes)
+            parameters = _parameters(session, query, types, _types(table), given)
+        case QueryText() as source:
             targets = [table.columns[p].type for p in places_of(table, statement.columns)]
-            written = insert_query(statement, query)
-            with written.tracing():
-                plan = planned(session, written.query, types=types, target_types=targets)
-            parameters = plan.bound.parameters
+            written = insert_query(statement, source)
+            parameters = _parameters(session, written, types, targets, given)
         case DefaultRow():
             pass
     shown = returning_plan(session, statement, types=parameters)
@@ -128,10 +144,11 @@ async def _valued(
     values: Sequence[Sequence[ExpressionText | DefaultValue]],
     parameters: Parameters,
     ctes: QueryText | None,
+    given: AllGiven,
 ) -> pa.Table:
     """Constant rows, with defaults in the places that are not given."""
     rows = [full_row(table, places, row) for row in values]
-    types = [column.type for column in table.columns]
+    types = _types(table)
     names = [column.name for column in table.columns]
     found = bind_values(
         rows, types, facts=session.facts(), parameters=parameters, target_names=names
@@ -145,6 +162,7 @@ async def _valued(
                 parameters=parameters,
                 target_types=types,
                 target_names=names,
+                given=given,
             )
         found = await evaluated(session, plan)
     made = in_table(table, found.columns)
@@ -168,20 +186,20 @@ def full_row(
     return full
 
 
-def _value_parameters(
+def _types(table: Relation) -> list[PgType]:
+    return [column.type for column in table.columns]
+
+
+def _parameters(
     session: SqlSession,
-    table: Relation,
-    places: Sequence[int],
-    rows: Sequence[Sequence[ExpressionText | DefaultValue]],
+    query: Composed,
     types: Sequence[PgType | None],
-    ctes: QueryText | None,
+    wanted: Sequence[PgType],
+    given: AllGiven,
 ) -> tuple[PgType, ...]:
-    """The types of parameters in VALUES: a parameter alone has the type of its column."""
-    full = [full_row(table, places, row) for row in rows]
-    query = _values_query(full, ctes)
-    wanted = [column.type for column in table.columns]
+    """The types of parameters: one that is a value alone has the type of its column."""
     with query.tracing():
-        plan = planned(session, query.query, types=types, target_types=wanted)
+        plan = planned(session, query.query, types=types, target_types=wanted, given=given)
     parameters: tuple[PgType, ...] = plan.bound.parameters
     return parameters
 
@@ -240,6 +258,7 @@ async def _queried(
     query: Composed,
     parameters: Parameters,
     columns_named: Sequence[Identifier] | None,
+    given: AllGiven,
 ) -> pa.Table:
     targets = [table.columns[place] for place in places]
     with query.tracing():
@@ -249,19 +268,20 @@ async def _queried(
             parameters=parameters,
             target_types=[column.type for column in targets],
             target_names=[column.name for column in targets],
+            given=given,
         )
     if columns_named is not None:
         _require_all(columns_named, len(plan.bound.columns))
     found = await evaluated(session, plan)
     assert found.num_columns <= len(places), "the binder refuses more"
-    given = dict(zip(places, found.columns, strict=False))
+    filled = dict(zip(places, found.columns, strict=False))
     columns: list[Any] = []
-    missing = [c for place, c in enumerate(table.columns) if place not in given]
+    missing = [c for place, c in enumerate(table.columns) if place not in filled]
     defaults = await default_values(session, missing)
     kinds = row_schema(table.schema)
     for place, column in enumerate(table.columns):
-        if place in given:
-            columns.append(given[place])
+        if place in filled:
+            columns.append(filled[place])
         else:
             kind = kinds.field(column.name).type
             columns.append(pa.repeat(pa.scalar(defaults[column.name], kind), found.num_rows))

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from waterclock.adapter.sequencer.evaluation import evaluated
 from waterclock.adapter.sequencer.query_plans import planned
-from waterclock.adapter.sequencer.writing import Change, target_of
+from waterclock.adapter.sequencer.writing import target_of
 from waterclock.catalog.objects import Relation
+from waterclock.sql.ast.changes import Change
 from waterclock.sql.ast.common import QueryText
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from waterclock.adapter.api import ColumnDescription
-from waterclock.adapter.planning import Plan, plan_query
+from waterclock.adapter.planning import NOTHING_GIVEN, AllGiven, Plan, plan_query
 from waterclock.catalog import privileges
 from waterclock.model.pg_types import PgType
 from waterclock.sql.ast.common import QueryText
@@ -36,10 +36,12 @@ def planned(
     target_types: Sequence[PgType | None] = (),
     target_names: Sequence[str] = (),
     assigned: Sequence[int] | None = None,
+    given: AllGiven = NOTHING_GIVEN,
 ) -> Plan:
     """The query's plan, if the session's role may read what it reads.
 
-    What is planned `for_all` is a view, whose texts do not follow the session's settings.
+    What is planned `for_all` is a view, whose texts do not follow the session's settings. A plan
+    with rows that are `given` serves once.
     """
     catalog = session.front.core.current
     written = frozenset() if maintained else session.transaction.written
@@ -59,10 +61,13 @@ def planned(
             target_names=target_names,
             written=written,
             assigned=assigned,
+            given=given,
         )
         privileges.check_read(catalog, session.role.oid, plan.named)
         return replace(plan, at=make) if plan.bound.uses_mz_now and time is None else plan
 
+    if given:
+        return make()
     values = None if parameters is None else tuple(parameters)
     places = None if assigned is None else tuple(assigned)
     goal = (maintained, for_all, tuple(target_types), tuple(target_names), places)

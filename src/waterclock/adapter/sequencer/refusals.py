@@ -64,16 +64,10 @@ def refusal(statement: ast.Statement) -> FeatureNotSupported:
         what, position = statement.what, statement.position or None
     else:
         what, position = _words(statement), None
-    return FeatureNotSupported(f"{what} is not supported", position, hint=_hint(what))
+    return FeatureNotSupported(f"{what} is not supported", position, hint=_HINTS.get(what))
 
 
 def _words(statement: ast.Statement) -> str:
     """The statement's kind, as statements say it."""
     words = type(statement).__name__
     return "".join(f" {c}" if c.isupper() else c.upper() for c in words).strip()
-
-
-def _hint(what: str) -> str | None:
-    if what.endswith(" inside WITH"):
-        return "Make it a statement of its own, in the same transaction."
-    return _HINTS.get(what)

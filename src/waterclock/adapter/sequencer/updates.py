@@ -6,26 +6,24 @@ What RETURNING shows is part of that query too: it may name the relations in FRO
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
 
 from waterclock.adapter.api import Response, StatementDescription
 from waterclock.adapter.errors import Unsupported
-from waterclock.adapter.planning import Plan
+from waterclock.adapter.planning import NOTHING_GIVEN, AllGiven
 from waterclock.adapter.sequencer.composing import Composed, Part, clause, composed
 from waterclock.adapter.sequencer.evaluation import evaluated
 from waterclock.adapter.sequencer.partners import once_each
 from waterclock.adapter.sequencer.query_plans import planned
 from waterclock.adapter.sequencer.writing import (
-    TRIES,
+    Changed,
     Parameters,
     check_nulls,
     described_shown,
-    has_landed,
     in_table,
-    keep,
     places_of,
+    read_then_write,
     returned,
     target_of,
     writable,
@@ -46,40 +44,47 @@ if TYPE_CHECKING:
 
 
 async def update(session: SqlSession, statement: ast.Update, parameters: Parameters) -> Response:
+    changed = partial(updated, session, statement, parameters)
+    return (await read_then_write(session, changed)).response()
+
+
+async def updated(
+    session: SqlSession,
+    statement: ast.Update,
+    parameters: Parameters,
+    given: AllGiven = NOTHING_GIVEN,
+) -> Changed:
+    """The old rows and the new ones."""
     table = writable(session, statement.table, Privilege.UPDATE)
     query, places = update_query(table, statement)
     width = len(table.columns)
-
-    async def changed() -> tuple[Plan, pa.Table, pa.Table, list[pa.ChunkedArray]]:
-        with query.tracing():
-            plan = planned(session, query.query, parameters=parameters, assigned=places)
-        found = await evaluated(session, plan)
-        if statement.from_items is not None:
-            found = await once_each(session, table, statement, found)
-        old = in_table(table, found.columns[:width])
-        columns = list(old.columns)
-        for place, column in zip(places, found.columns[width:], strict=False):
-            columns[place] = column
-        return plan, old, in_table(table, columns), found.columns[width + len(places) :]
-
-    for attempt in range(TRIES):
-        plan, old, new, shown = await changed()
-        check_nulls(session, table, new)
-        keep(session, table, old, -1, "UPDATE")
-        keep(session, table, new, 1, "UPDATE")
-        if await has_landed(session, attempt):
-            break
-    return returned(statement, plan, shown, f"UPDATE {new.num_rows}")
+    with query.tracing():
+        plan = planned(session, query.query, parameters=parameters, assigned=places, given=given)
+    found = await evaluated(session, plan)
+    if statement.from_items is not None:
+        found = await once_each(session, table, statement, found)
+    old = in_table(table, found.columns[:width])
+    values = list(old.columns)
+    for place, column in zip(places, found.columns[width:], strict=False):
+        values[place] = column
+    new = in_table(table, values)
+    check_nulls(session, table, new)
+    columns, shown = returned(statement, plan, found, width + len(places))
+    tag = f"UPDATE {new.num_rows}"
+    return Changed(table, "UPDATE", tag, old, new, columns, shown)
 
 
 async def describe_update(
-    session: SqlSession, statement: ast.Update, types: Sequence[PgType | None]
+    session: SqlSession,
+    statement: ast.Update,
+    types: Sequence[PgType | None],
+    given: AllGiven = NOTHING_GIVEN,
 ) -> StatementDescription:
     """The types of the parameters: those of the columns that they go into, where that is said."""
     table = writable(session, statement.table, Privilege.SELECT)
     query, places = update_query(table, statement)
     with query.tracing():
-        plan = planned(session, query.query, types=types, assigned=places)
+        plan = planned(session, query.query, types=types, assigned=places, given=given)
     shown = described_shown(statement, plan, len(table.columns) + len(places))
     return StatementDescription(plan.bound.parameters, shown)
 

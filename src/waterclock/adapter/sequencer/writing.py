@@ -10,6 +10,7 @@ Tables have no keys: a row that is there twice is two rows, and both are changed
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -37,6 +38,7 @@ from waterclock.model.errors import DuplicateColumn, UnknownColumn
 from waterclock.model.pg_types import PgType
 from waterclock.persist.rows import DIFF, row_schema
 from waterclock.sql import ast
+from waterclock.sql.ast.changes import Change
 from waterclock.sql.ast.common import Identifier, ObjectName, QueryText
 from waterclock.sql.binding.errors import located
 from waterclock.sql.quoting import quote_ident
@@ -45,7 +47,8 @@ if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
 
 Parameters = Sequence[pa.Scalar]
-Change = ast.Insert | ast.Update | ast.Delete
+Returned = tuple[tuple[ColumnDescription, ...] | None, pa.Table | None]
+"""The columns and rows of RETURNING, if there is one."""
 TRIES = 10
 _SELECT = "SELECT "
 _SHOWN_BYTES = 64
@@ -149,20 +152,41 @@ def _clipped(text: str) -> str:
 # Writing
 
 
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a statement changes, before that is kept, and what it answers."""
+
+    table: Relation
+    what: str
+    tag: str
+    old: pa.Table | None = None
+    new: pa.Table | None = None
+    columns: tuple[ColumnDescription, ...] | None = None
+    shown: pa.Table | None = None
+    """What RETURNING shows, in these columns; None without it."""
+
+    def keep(self, session: SqlSession) -> None:
+        """Let it be written when the transaction ends."""
+        for rows, diff in ((self.old, -1), (self.new, 1)):
+            if rows is not None:
+                keep(session, self.table, rows, diff, self.what)
+
+    def response(self) -> Response:
+        if self.shown is None or self.columns is None:
+            return Done(self.tag)
+        return Rows(self.columns, in_batches(self.shown), self.tag, counted=False)
+
+
 async def read_then_write(
-    session: SqlSession,
-    table: Relation,
-    changed: Callable[[], Awaitable[pa.Table]],
-    diff: int,
-    what: str,
-) -> pa.Table:
+    session: SqlSession, changed: Callable[[], Awaitable[Changed]]
+) -> Changed:
     """Do a change that depends on what it reads, again if that has changed meanwhile."""
     for attempt in range(TRIES):
-        rows = await changed()
-        keep(session, table, rows, diff, what)
+        found = await changed()
+        found.keep(session)
         if await has_landed(session, attempt):
             break
-    return rows
+    return found
 
 
 async def has_landed(session: SqlSession, attempt: int) -> bool:
@@ -196,14 +220,13 @@ def require_writable(session: SqlSession, what: str) -> None:
 # RETURNING
 
 
-def returned(statement: Change, plan: Plan, shown: Sequence[pa.ChunkedArray], tag: str) -> Response:
-    """The tag, or what RETURNING shows: the last columns of the plan."""
-    if statement.returning is None:
-        return Done(tag)
-    columns = described_shown(statement, plan, len(plan.bound.columns) - len(shown))
-    assert columns is not None, "RETURNING shows something"
-    rows = pa.Table.from_arrays(list(shown), names=[f"c{place}" for place in range(len(shown))])
-    return Rows(columns, in_batches(rows), tag, counted=False)
+def returned(statement: Change, plan: Plan, found: pa.Table, start: int) -> Returned:
+    """What RETURNING shows: the columns of the plan from a place on."""
+    columns = described_shown(statement, plan, start)
+    if columns is None:
+        return None, None
+    names = [f"c{place}" for place in range(len(columns))]
+    return columns, pa.Table.from_arrays(found.columns[start:], names=names)
 
 
 def described_shown(
@@ -213,18 +236,17 @@ def described_shown(
     return None if statement.returning is None else described(plan)[start:]
 
 
-async def answer(
+async def returned_of(
     session: SqlSession,
     table: Relation,
     statement: ast.Insert,
     rows: pa.Table,
     parameters: Parameters,
-) -> Response:
-    """The tag, or what RETURNING says of the rows that were inserted."""
-    tag = f"INSERT 0 {rows.num_rows}"
+) -> Returned:
+    """What RETURNING says of the rows that are inserted."""
     plan = returning_plan(session, statement, parameters=parameters)
     if plan is None:
-        return Done(tag)
+        return None, None
     simple = plan.bound.simple
     if simple is not None and not simple.count_star:
         shown = picked(rows, simple)
@@ -232,8 +254,7 @@ async def answer(
         shown = await session.front.reading.evaluate_over(
             plan.bound.sql, plan.inputs, {table.id: rows}, _time_of_change(session)
         )
-    shown = shaped(shown, [column.type for column in plan.bound.columns])
-    return Rows(described(plan), in_batches(shown), tag, counted=False)
+    return described(plan), shaped(shown, [column.type for column in plan.bound.columns])
 
 
 def _time_of_change(session: SqlSession) -> int:

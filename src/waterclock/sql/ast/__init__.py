@@ -7,7 +7,7 @@ kept.
 
 from __future__ import annotations
 
-from waterclock.sql.ast.changes import Copy, Delete, Insert, Truncate, Update
+from waterclock.sql.ast.changes import Copy, Delete, Insert, Truncate, Update, WithChanges
 from waterclock.sql.ast.common import StringValue
 from waterclock.sql.ast.objects import Alter, CommentOn, Drop, Unsupported
 from waterclock.sql.ast.queries import Explain, Query, Subscribe
@@ -88,6 +88,7 @@ Statement = (
     | Insert
     | Update
     | Delete
+    | WithChanges
     | Truncate
     | Copy
     | SetSetting
@@ -188,6 +189,7 @@ __all__ = [
     "Unlisten",
     "Unsupported",
     "Update",
+    "WithChanges",
     "holds_secret",
 ]
 

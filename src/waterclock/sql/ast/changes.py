@@ -101,6 +101,27 @@ class Delete:
     ctes: QueryText | None = None
 
 
+Change = Insert | Update | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class NamedChange:
+    """A change in WITH. `columns` rename what it returns; `parameters` are the numbers in it."""
+
+    name: Identifier
+    columns: tuple[Identifier, ...]
+    change: Change
+    parameters: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WithChanges:
+    """A statement with changes in the WITH in front of it, in whose text they are left out."""
+
+    changes: tuple[NamedChange, ...]
+    main: Query | Change
+
+
 @dataclass(frozen=True, slots=True)
 class Truncate:
     tables: tuple[ObjectName, ...]

@@ -16,6 +16,7 @@ from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.row_order import RowOrder, SortedBy
 from waterclock.sql.binding.typed import Typed
 from waterclock.sql.dialect.types import is_unconstrained, name_of
+from waterclock.sql.query import tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,10 @@ class Output:
 
     name: str
     value: Typed
+    row: Typed | None = None
+    """Of a row, what it was before it became a value: known by its fields."""
+    written: tree.Expression | None = None
+    """What it was written as, if it is an expression of the select list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,21 @@ class SortTerm:
     key: int | Typed
     descending: bool
     nulls_first: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """LIMIT and OFFSET in SQL that gives numbers, or null where there is no limit."""
+
+    limit: str | None
+    offset: str
+
+    def condition(self, number: str) -> str:
+        """Whether the row of that number, counted from 1, is kept."""
+        kept = f"{number} > {self.offset}"
+        if self.limit is None:
+            return kept
+        return f"{kept} AND COALESCE({number} <= {self.offset} + {self.limit}, TRUE)"
 
 
 Writer = Callable[[Sequence[str]], str]
@@ -50,13 +70,15 @@ class Block:
     limit: int | None = None
     offset: int | None = None
     with_ties: bool = False
+    cut: Cut | None = None
+    """Limits that are not known before the query runs."""
     made_in: tuple[SortTerm, ...] = ()
     """The order in which the rows come by themselves, if that is known: what LIMIT goes by."""
     simple: SimpleQuery | None = field(default=None, compare=False)
 
     @property
     def is_limited(self) -> bool:
-        return self.limit is not None or bool(self.offset)
+        return self.limit is not None or bool(self.offset) or self.cut is not None
 
     def columns(self) -> tuple[BoundColumn, ...]:
         """The columns as others see them."""
@@ -128,6 +150,8 @@ class Block:
             source, where = self._first_of_each(source, order)
         elif self.with_ties:
             return self._tied(source, keys, shown)
+        if self.cut is not None:
+            return self._numbered(f"{source} AS o{where}", order, shown, self.cut)
         by = f" ORDER BY {', '.join(order)}" if order else ""
         return f"SELECT {shown} FROM {source} AS o{where}{by}{self._cut()}"
 
@@ -168,6 +192,13 @@ class Block:
         by = ", ".join(keys)
         ranked = f"(SELECT o.*, RANK() OVER (ORDER BY {by}) AS rn FROM {source} AS o)"
         return f"SELECT {shown} FROM {ranked} AS o WHERE o.rn <= {self.limit} ORDER BY {by}"
+
+    @staticmethod
+    def _numbered(source: str, order: list[str], shown: str, cut: Cut) -> str:
+        """The rows between limits that are computed: the engine's own are constants."""
+        number = f"ROW_NUMBER() OVER (ORDER BY {', '.join(order) or 'NULL'}) AS n"
+        inner = f"(SELECT o.*, {number} FROM {source}) AS o"
+        return f"SELECT {shown} FROM {inner} WHERE {cut.condition('o.n')} ORDER BY o.n"
 
     def _cut(self) -> str:
         limit = "" if self.limit is None else f" LIMIT {self.limit}"

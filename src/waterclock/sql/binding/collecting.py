@@ -79,11 +79,9 @@ class Collecting:
         """What is sorted by; without ORDER BY, and if all values count, the order of the rows."""
         if not node.order:
             return [] if node.is_distinct else list(inner.scope.order.terms)
-        found = []
-        for item in node.order:
-            key = self._expressions.value(item.expression, inner)
-            check_sortable(key)
-            found.append(SortedBy(key, item.descending, item.nulls_first))
+        found = [term for item in node.order for term in self._expressions.sorted_by(item, inner)]
+        for term in found:
+            check_sortable(term.key)
         return found
 
     def collected_over(

@@ -27,6 +27,8 @@ from waterclock.sql.binding.object_names import null_row
 from waterclock.sql.binding.operators import Operators
 from waterclock.sql.binding.ordering import group_key_sql
 from waterclock.sql.binding.predicates import Predicates
+from waterclock.sql.binding.row_keys import keys_of, sorted_by
+from waterclock.sql.binding.row_order import SortedBy
 from waterclock.sql.binding.row_values import Rows
 from waterclock.sql.binding.statement import Statement
 from waterclock.sql.binding.typed import Role, Typed, operand
@@ -133,6 +135,15 @@ class Expressions:
     def value(self, node: tree.Expression, place: Place) -> Typed:
         """The expression as one value with a type."""
         return self.coercion.settled(self.bind(node, place))
+
+    def keys(self, node: tree.Expression, place: Place) -> list[Typed]:
+        """What tells values of the expression apart: it, or the fields of a row."""
+        return keys_of(self.bind(node, place), self.coercion.settled)
+
+    def sorted_by(self, item: tree.SortItem, place: Place) -> list[SortedBy]:
+        """What is sorted by: the expression, or the fields of a row."""
+        value = self.bind(item.expression, place)
+        return sorted_by(value, item.descending, item.nulls_first, self.coercion.settled)
 
     def condition(self, node: tree.Expression, place: Place, clause: str) -> Typed:
         return self.coercion.boolean(self.bind(node, place), clause)

@@ -7,22 +7,25 @@ columns of outer queries. Two expressions are the same if their SQL is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
+from waterclock.sql.binding.blocks import Output
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.errors import GroupingFault
+from waterclock.sql.binding.naming import asks_queries, is_same, output_name
 from waterclock.sql.binding.ordering import check_groupable, group_key_sql
 from waterclock.sql.binding.output_keys import output_position
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.representatives import has_twins, representatives, set_representatives
+from waterclock.sql.binding.row_keys import keys_of
+from waterclock.sql.binding.scope import Scope
 from waterclock.sql.binding.typed import ANY_OF_GROUP, Role, Typed
 from waterclock.sql.dialect.types import name_of
 from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.query import tree
 
 if TYPE_CHECKING:
-    from waterclock.sql.binding.blocks import Output
     from waterclock.sql.binding.expressions import Expressions
 
 
@@ -58,7 +61,6 @@ class Grouping:
             raise FeatureNotSupported.of("GROUP BY DISTINCT", select.at)
         for key in keys:
             check_groupable(key)
-            _refuse_chosen(key)
         if not has_sets:
             plain = ", ".join(key_sql(key) if has_twins(key) else _key(key) for key in keys)
             return Groups(tuple(keys), plain or None, False)
@@ -71,15 +73,21 @@ class Grouping:
         outputs: Sequence[Output],
         place: Place,
         keys: list[Typed],
+        *,
+        is_set: bool = False,
     ) -> list[list[str]]:
         """An element as the grouping sets that it stands for, each a list of keys."""
         match element:
             case tree.GroupKeys(written):
-                found = [self.key(each, outputs, place, "GROUP BY") for each in written]
+                found = [
+                    key
+                    for each in written
+                    for key in self._keys(each, outputs, place, is_set=is_set)
+                ]
                 keys += [key for key in found if all(key.sql != other.sql for other in keys)]
                 return [[_key(key) for key in found]]
             case tree.GroupingSet(kind, inner):
-                parts = [self._element(each, outputs, place, keys) for each in inner]
+                parts = [self._element(each, outputs, place, keys, is_set=True) for each in inner]
                 return _expanded(kind, parts)
             case _:
                 assert_never(element)
@@ -94,21 +102,35 @@ class Grouping:
         texts = ", ".join(f"({', '.join(each)})" for each in sets)
         return f"GROUPING SETS ({texts})"
 
-    def key(
-        self, node: tree.Expression, outputs: Sequence[Output], place: Place, clause: str
-    ) -> Typed:
-        """A key: a position, a column, the name of an output column, or any expression."""
+    def _keys(
+        self, node: tree.Expression, outputs: Sequence[Output], place: Place, *, is_set: bool
+    ) -> list[Typed]:
+        """What an expression is grouped by: it, or the fields of a row."""
+        found = self._written(node, outputs, place)
+        value = found.row or found.value
+        if is_set and value.role is Role.ROW:
+            raise FeatureNotSupported.of("GROUPING SETS of whole rows", node.at)
+        keys = keys_of(value, self._expressions.coercion.settled)
+        for key in keys:
+            if _asks_for_rows(found.written, key, place.scope.number):
+                _check_shown(key, outputs)
+        return [self._allowed(key, found.value.at) for key in keys]
+
+    def _written(self, node: tree.Expression, outputs: Sequence[Output], place: Place) -> Output:
+        """A position, a column, the name of an output column, or any expression."""
         if isinstance(node, tree.Number) and node.text.isdigit():
-            number = output_position(int(node.text), len(outputs), clause, node.at)
-            found = outputs[number].value
-            return self._allowed(found, found.at)
+            return outputs[output_position(int(node.text), len(outputs), "GROUP BY", node.at)]
         if isinstance(node, tree.ColumnRef) and len(node.parts) == 1:
             [name] = node.parts
             if place.scope.try_column(name, node.at) is None:
                 for each in outputs:
                     if each.name == name:
-                        return self._allowed(each.value, node.at)
-        return self._allowed(self._expressions.value(node, place), node.at)
+                        return replace(each, value=each.value.at_position(node.at))
+        if asks_queries(node):
+            for each in outputs:
+                if is_same(each.written, node):
+                    return each
+        return Output("", self._expressions.bind(node, place), written=node)
 
     def _allowed(self, key: Typed, at: int) -> Typed:
         for part in key.walk():
@@ -119,11 +141,57 @@ class Grouping:
         return self._expressions.coercion.settled(key)
 
 
-def _refuse_chosen(key: Typed) -> None:
-    """Refuse a key that asks a query for each row: it was written for one row of each group."""
-    if any(part.sql.startswith(ANY_OF_GROUP) for part in key.walk()):
+def grouped_by(
+    select: tree.Select, items: Sequence[tree.SelectItem], scope: Scope
+) -> list[tree.SelectItem]:
+    """The items with queries inside that GROUP BY names or repeats.
+
+    They are the keys themselves, so that the queries are asked for each row, not for each group.
+    """
+    keys = [key for element in select.group_by or () for key in keys_in(element)]
+    has_stars = any(isinstance(item.expression, tree.Star | tree.AllFields) for item in items)
+
+    def is_key(item: tree.SelectItem, number: int, key: tree.Expression) -> bool:
+        match key:
+            case tree.Number(text):
+                return text == str(number) and not has_stars
+            case tree.ColumnRef((name,)) if scope.try_column(name, key.at) is None:
+                return name == (item.label or output_name(item.expression))
+            case _:
+                return is_same(item.expression, key)
+
+    return [
+        item
+        for number, item in enumerate(items, start=1)
+        if any(is_key(item, number, key) for key in keys) and asks_queries(item.expression)
+    ]
+
+
+def keys_in(element: tree.GroupElement) -> Iterator[tree.Expression]:
+    match element:
+        case tree.GroupKeys(keys):
+            yield from keys
+        case tree.GroupingSet(_, inner):
+            for each in inner:
+                yield from keys_in(each)
+        case _:
+            assert_never(element)
+
+
+def _asks_for_rows(written: tree.Expression | None, key: Typed, scope: int) -> bool:
+    """Whether a key asks a query that uses columns of ours."""
+    columns = (part.column for part in key.walk() if part.column is not None)
+    return asks_queries(written) and any(column.scope == scope for column in columns)
+
+
+def _check_shown(key: Typed, outputs: Sequence[Output]) -> None:
+    """Refuse such a key unless it is shown as it is: the engine wants it in the select list."""
+    is_of_group = any(part.sql.startswith(ANY_OF_GROUP) for part in key.walk())
+    is_shown = any(output.value.sql == key.sql for output in outputs)
+    if has_twins(key) or is_of_group or not is_shown:
         raise FeatureNotSupported(
-            "GROUP BY a subquery that uses columns of this query is not supported",
+            "GROUP BY a subquery that uses columns of this query, and is not shown as it is, is"
+            " not supported",
             key.at,
             hint="Compute it in a subquery in FROM, and group by its column.",
         )

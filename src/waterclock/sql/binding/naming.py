@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
 from waterclock.sql.dialect.types import name_of
 from waterclock.sql.query import tree
 
@@ -20,7 +24,7 @@ _Name = tuple[str, bool]
 
 def _found(expression: tree.Expression) -> _Name | None:
     match expression:
-        case tree.ColumnRef(parts):
+        case tree.ColumnRef(parts) | tree.Star(parts) if parts:
             return parts[-1], True
         case tree.Call(name):
             return name[-1], True
@@ -68,3 +72,25 @@ def _of_query(query: tree.Query) -> _Name | None:
             return _of_query(left)
         case _:
             return None
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two trees say the same, wherever they stand."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    if not is_dataclass(one) or isinstance(one, type) or type(one) is not type(other):
+        return bool(one == other)
+    names = [each.name for each in fields(one) if each.name != "at"]
+    return all(is_same(getattr(one, name), getattr(other, name)) for name in names)
+
+
+def asks_queries(node: Any) -> bool:
+    """Whether a query is part of the expression."""
+    return isinstance(node, tree.Query) or any(map(asks_queries, _inside(node)))
+
+
+def _inside(node: Any) -> Iterator[Any]:
+    if isinstance(node, tuple):
+        yield from node
+    elif is_dataclass(node) and not isinstance(node, type):
+        yield from (getattr(node, each.name) for each in fields(node))

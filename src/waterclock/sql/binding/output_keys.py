@@ -14,7 +14,8 @@ from waterclock.sql.binding.blocks import Output, SortTerm
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.errors import AmbiguousColumn, InvalidColumnReference
 from waterclock.sql.binding.ordering import check_groupable, check_sortable
-from waterclock.sql.binding.typed import Typed
+from waterclock.sql.binding.row_keys import Settle, check_told_by_text, keys_of, sorted_by
+from waterclock.sql.binding.typed import Role, Typed
 from waterclock.sql.query import tree
 
 if TYPE_CHECKING:
@@ -28,32 +29,59 @@ class OutputKeys:
         self._expressions = expressions
 
     def order(
-        self, items: Sequence[tree.SortItem], outputs: list[Output], place: Place
+        self,
+        items: Sequence[tree.SortItem],
+        outputs: list[Output],
+        place: Place,
+        *,
+        is_distinct: bool,
     ) -> list[SortTerm]:
-        """What ORDER BY sorts by; output columns that it names get types, if they had none."""
+        """What ORDER BY sorts by; output columns that it names get types, if they had none.
+
+        Beside a plain DISTINCT it can name nothing else.
+        """
         terms = []
         for item in items:
             key = self._sort_key(item.expression, outputs, place)
-            value = outputs[key].value if isinstance(key, int) else key
-            value = self._expressions.coercion.settled(value)
-            if isinstance(key, int):
-                outputs[key] = replace(outputs[key], value=value)
-            check_sortable(value, has_arrays=not self._expressions.statement.maintained)
-            terms.append(
-                SortTerm(key if isinstance(key, int) else value, item.descending, item.nulls_first)
-            )
+            if is_distinct and not isinstance(key, int):
+                raise InvalidColumnReference(
+                    "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
+                    item.expression.at,
+                )
+            terms += self._terms(item, key, outputs)
         return terms
+
+    def _terms(
+        self, item: tree.SortItem, key: int | Typed, outputs: list[Output]
+    ) -> list[SortTerm]:
+        """What one item sorts by: an output column, a value, or the fields of a row."""
+        settled = self._expressions.coercion.settled
+        if isinstance(key, int) and outputs[key].row is None:
+            value = settled(outputs[key].value)
+            outputs[key] = replace(outputs[key], value=value)
+            self._check_sortable(value)
+            return [SortTerm(key, item.descending, item.nulls_first)]
+        value = outputs[key].row or outputs[key].value if isinstance(key, int) else key
+        found = sorted_by(value, item.descending, item.nulls_first, settled)
+        for term in found:
+            self._check_sortable(term.key)
+        return [SortTerm(term.key, term.descending, term.nulls_first) for term in found]
+
+    def _check_sortable(self, value: Typed) -> None:
+        check_sortable(value, has_arrays=not self._expressions.statement.maintained)
 
     def _sort_key(self, node: tree.Expression, outputs: list[Output], place: Place) -> int | Typed:
         """The place of an output column, by number, by name or by being the same; or a value."""
-        named = output_place(node, outputs, "ORDER BY")
+        named = output_place(node, outputs, place.clause)
         if named is not None:
             return named
-        value = self._expressions.value(node, place)
+        found = self._expressions.bind(node, place)
+        value = self._expressions.coercion.settled(found)
         for number, output in enumerate(outputs):
-            if output.value.sql == value.sql and not output.value.is_unknown:
+            is_same = output.value.sql == value.sql and output.value.type.oid == value.type.oid
+            if is_same and not output.value.is_unknown:
                 return number
-        return value
+        return found if found.role is Role.ROW else value
 
     def distinct_on(
         self, select: tree.Select, outputs: list[Output], place: Place
@@ -62,36 +90,38 @@ class OutputKeys:
         if select.distinct_on is None:
             return None
         if not select.distinct_on:
+            settled = self._expressions.coercion.settled
             for number, output in enumerate(outputs):
-                value = self._expressions.coercion.settled(output.value)
-                check_groupable(value)
-                outputs[number] = replace(output, value=value)
+                outputs[number] = replace(output, value=settled(output.value))
+                check_output_groupable(outputs[number], settled)
             return None
         keys = []
         for node in select.distinct_on:
             found = self._sort_key(node, outputs, replace(place, clause="DISTINCT ON"))
-            value = outputs[found].value if isinstance(found, int) else found
-            value = self._expressions.coercion.settled(value)
-            check_groupable(value)
-            keys.append(value.at_position(node.at))
+            for key in self._distinct_keys(found, outputs):
+                check_groupable(key)
+                keys.append(key.at_position(node.at))
         return tuple(keys)
 
+    def _distinct_keys(self, found: int | Typed, outputs: list[Output]) -> list[Typed]:
+        value = found
+        if isinstance(value, int):
+            value = outputs[value].row or outputs[value].value
+        return keys_of(value, self._expressions.coercion.settled)
 
-def check_distinct(
-    select: tree.Select,
-    outputs: list[Output],
-    order: list[SortTerm],
-    distinct_on: tuple[Typed, ...] | None,
-    query: tree.Query,
+
+def check_output_groupable(output: Output, settle: Settle) -> None:
+    """Raise if there is no telling whether what is shown in two rows is equal."""
+    if output.row is None:
+        check_groupable(output.value)
+    else:
+        check_told_by_text(output.row, settle)
+
+
+def check_distinct_on(
+    outputs: list[Output], order: list[SortTerm], distinct_on: tuple[Typed, ...] | None
 ) -> None:
-    """Check what DISTINCT asks of ORDER BY."""
-    if select.distinct_on == ():
-        for term, item in zip(order, query.order, strict=True):
-            if isinstance(term.key, Typed):
-                raise InvalidColumnReference(
-                    "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
-                    item.expression.at,
-                )
+    """Check what DISTINCT ON asks of ORDER BY."""
     if distinct_on is not None and order:
         wanted = {key.sql for key in distinct_on}
         for term in order[: len(wanted)]:

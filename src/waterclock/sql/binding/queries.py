@@ -6,23 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from waterclock.model.pg_types import INT4, INT8, PgType
-from waterclock.sql.binding.api import BoundColumn, Context, SimpleQuery
+from waterclock.model.pg_types import INT4, PgType
+from waterclock.sql.binding.api import BoundColumn
 from waterclock.sql.binding.blocks import Block, Output, SortTerm
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.cutting import cuts
 from waterclock.sql.binding.errors import (
     DuplicateAlias,
     InvalidColumnReference,
-    Rejected,
     UndefinedColumn,
 )
 from waterclock.sql.binding.expressions import Expressions
+from waterclock.sql.binding.limits import Limits
 from waterclock.sql.binding.locking import note_locks
-from waterclock.sql.binding.ordering import check_groupable, check_sortable
-from waterclock.sql.binding.output_keys import output_place
+from waterclock.sql.binding.ordering import check_sortable
+from waterclock.sql.binding.output_keys import check_output_groupable, output_place
 from waterclock.sql.binding.recursion import Recursion, references
 from waterclock.sql.binding.representatives import combined, combined_all, has_twins
+from waterclock.sql.binding.row_keys import check_alike
 from waterclock.sql.binding.row_order import UNKNOWN_ORDER, RowOrder
 from waterclock.sql.binding.scope import Scope
 from waterclock.sql.binding.selects import Selects
@@ -31,8 +32,6 @@ from waterclock.sql.binding.subqueries import InnerQueries
 from waterclock.sql.binding.typed import Role, Typed
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
 from waterclock.sql.query import tree
-
-_MOST_ROWS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +70,7 @@ class Queries:
         self.expressions = Expressions(statement)
         self.expressions.subqueries = InnerQueries(self)
         self._selects = Selects(self)
+        self._limits = Limits(self.expressions)
         self._recursion = Recursion(self)
         self._tables: dict[int, CommonTables] = {}
 
@@ -105,6 +105,7 @@ class Queries:
         tables = self._with(query, outer, tables, is_cut=is_cut)
         scope = Scope(self.statement.scope(), outer, is_cut=is_cut)
         self._tables[scope.number] = tables
+        query = self._selects.in_layers(query)
         match query.body:
             case tree.Select() as select:
                 block = self._selects.bind(select, query, scope, tables)
@@ -118,7 +119,7 @@ class Queries:
             is_set_returning = self.expressions.calling.is_set_returning
             note_locks(query, block, scope, self.statement, is_set_returning)
             block = replace(block, simple=None)
-        return self._limited(block, query, scope)
+        return self._limits.limited(block, query, scope)
 
     def tables(self, scope: Scope) -> CommonTables:
         """The queries of WITH that can be named in a query."""
@@ -239,7 +240,7 @@ class Queries:
             first = next((output.value.at for output in right.outputs), operation.right.at)
             raise SyntaxFault(f"each {word} query must have the same number of columns", first)
         left, right = self._matched(left, right, word)
-        source = _combined(left, right, operation)
+        source = self._combined(left, right, operation)
         alias = self.statement.alias()
         outputs = [
             Output(
@@ -274,7 +275,28 @@ class Queries:
             right.with_values([pair[1] for pair in pairs]),
         )
 
-    # ORDER BY and LIMIT
+    def _combined(self, left: Block, right: Block, operation: tree.SetOperation) -> str:
+        """The rows of a set operation."""
+        is_union = operation.operator is tree.SetOperator.UNION
+        if not operation.is_all or not is_union:
+            self._check_comparable(left, right)
+            if any(has_twins(output.value) for output in left.outputs):
+                combine = combined_all if operation.is_all else combined
+                return combine(left, right, operation.operator)
+        word = operation.operator.value
+        sign = f"{word} ALL" if operation.is_all else word
+        return f"(({left.sql(ordered=False)}) {sign} ({right.sql(ordered=False)}))"
+
+    def _check_comparable(self, left: Block, right: Block) -> None:
+        """Raise if rows of the two sides can not be compared."""
+        settled = self.expressions.coercion.settled
+        for one, other in zip(left.outputs, right.outputs, strict=True):
+            check_output_groupable(one, settled)
+            check_output_groupable(other, settled)
+            if one.row is not None and other.row is not None:
+                check_alike(one.row, other.row, settled)
+
+    # ORDER BY
 
     def _output_order(
         self, query: tree.Query, outputs: list[Output], *, is_set: bool = False
@@ -303,84 +325,6 @@ class Queries:
             )
         raise FeatureNotSupported.of("ORDER BY an expression behind VALUES", node.at)
 
-    def _limited(self, block: Block, query: tree.Query, scope: Scope) -> Block:
-        limit = self._count(query.limit, "LIMIT", scope)
-        offset = self._count(query.offset, "OFFSET", scope)
-        if query.with_ties:
-            if not query.order:
-                raise SyntaxFault("WITH TIES cannot be specified without ORDER BY clause", query.at)
-            if offset or block.distinct_on is not None:
-                raise FeatureNotSupported.of("WITH TIES with OFFSET or DISTINCT ON", query.at)
-        limited = replace(
-            block, limit=limit, offset=offset, with_ties=query.with_ties and limit is not None
-        )
-        return replace(limited, simple=_with_limits(limited))
-
-    def _count(self, node: tree.Expression | None, clause: str, scope: Scope) -> int | None:
-        if node is None:
-            return None
-        place = Place(Scope(scope.number), clause)
-        found = _whole_number(node)
-        written = node if found is None else tree.Number(str(found), node.at)
-        value = self.expressions.coercion.coerce(
-            self.expressions.bind(written, place), INT8, Context.ASSIGNMENT
-        )
-        if value.parameter is not None:
-            return None
-        scalar = None if value.known is None else value.known.scalar
-        if scalar is None:
-            raise FeatureNotSupported.of(f"{clause} of something that is not constant", value.at)
-        if not scalar.is_valid:
-            return None
-        count = int(scalar.as_py())
-        if count < 0:
-            sqlstate = "2201W" if clause == "LIMIT" else "2201X"
-            raise Rejected(sqlstate, f"{clause} must not be negative", value.at)
-        return min(count, _MOST_ROWS)
-
-
-def _whole_number(node: tree.Expression) -> int | None:
-    """The value of a sum, difference or product of whole numbers, if it is one that is not below 0.
-
-    Those below are left to be an error.
-    """
-    found = _whole(node)
-    return found if found is not None and 0 <= found < 2**31 else None
-
-
-def _whole(node: tree.Expression) -> int | None:
-    match node:
-        case tree.Number(text) if text.isdigit() and len(text) < 10:
-            return int(text)
-        case tree.Binary("+" | "-" | "*" as sign, left, right):
-            one, other = _whole(left), _whole(right)
-            if one is None or other is None:
-                return None
-            found = {"+": one + other, "-": one - other, "*": one * other}[sign]
-            return found if abs(found) < 2**31 else None
-        case _:
-            return None
-
-
-def _combined(left: Block, right: Block, operation: tree.SetOperation) -> str:
-    """The rows of a set operation."""
-    is_union = operation.operator is tree.SetOperator.UNION
-    if not operation.is_all or not is_union:
-        left, right = _distinguished(left), _distinguished(right)
-        if any(has_twins(output.value) for output in left.outputs):
-            combine = combined_all if operation.is_all else combined
-            return combine(left, right, operation.operator)
-    word = operation.operator.value
-    sign = f"{word} ALL" if operation.is_all else word
-    return f"(({left.sql(ordered=False)}) {sign} ({right.sql(ordered=False)}))"
-
-
-def _distinguished(block: Block) -> Block:
-    """A side of a set operation that compares rows."""
-    for output in block.outputs:
-        check_groupable(output.value)
-    return block
-
 
 def _with_names(columns: Sequence[BoundColumn], table: tree.CommonTable) -> tuple[BoundColumn, ...]:
     if len(table.columns) > len(columns):
@@ -402,15 +346,3 @@ def _check_order(with_: tree.With) -> None:
         for later in with_.tables[place:]:
             for at in references(table.query, later.name):
                 raise FeatureNotSupported.of("a query of WITH that names a later one", at)
-
-
-def _with_limits(block: Block) -> SimpleQuery | None:
-    simple = block.simple
-    if simple is None or (simple.count_star and block.is_limited) or block.with_ties:
-        return None
-    if not block.is_limited:
-        return simple
-    ties = tuple((name, False, True) for name in simple.columns)
-    return replace(
-        simple, order=(*simple.order, *ties), limit=block.limit, offset=block.offset or None
-    )

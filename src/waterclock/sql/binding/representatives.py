@@ -23,6 +23,7 @@ from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Role, Typed
 from waterclock.sql.dialect.equality import may_look_different
 from waterclock.sql.dialect.types import element_type, is_array, is_unconstrained
+from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.query import tree
 
 _HAVING = {
@@ -68,6 +69,10 @@ def set_representatives(keys: Sequence[Typed]) -> dict[str, Typed]:
 
 def distinct(block: Block, alias: str) -> Block:
     """A block without rows that are equal, made of one that may have them."""
+    for term in block.order:
+        if isinstance(term.key, Typed):
+            what = "sorting by a row beside DISTINCT of values that may look different"
+            raise FeatureNotSupported.of(what, term.key.at)
     columns = _columns(block, "x")
     source = (
         f"(SELECT {', '.join(_chosen(columns))} FROM ({block.sql(ordered=False)})"

@@ -7,15 +7,17 @@ are moved there, where they mean the same, and the items get columns in their pl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from waterclock.sql.binding.blocks import Output
 from waterclock.sql.binding.context import Place
+from waterclock.sql.binding.grouping import grouped_by, keys_in
 from waterclock.sql.binding.inner_values import InnerValues
 from waterclock.sql.binding.naming import output_name
 from waterclock.sql.binding.returning import after_change
 from waterclock.sql.binding.scope import Scope
-from waterclock.sql.binding.set_calls import SetCalls, calls_in
+from waterclock.sql.binding.set_calls import SetCalls
 from waterclock.sql.binding.sources import Sources
 from waterclock.sql.binding.typed import Role, Typed
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
@@ -49,14 +51,20 @@ class SelectList:
     ) -> list[Output]:
         """What the items give; behind those of a change, what RETURNING shows."""
         if select.assigned is None:
-            return self._of_items(items, place)
+            return self._of_items(items, place, grouped_by(select, items, place.scope))
         of_change = 1 + len(select.assigned)
         outputs = self._of_items(items[:of_change], place.of("UPDATE"))
         coercion, statement = self._expressions.coercion, self._queries.statement
         outputs, changed = after_change(place.scope, outputs, select.assigned, coercion, statement)
         return outputs + self._of_items(items[of_change:], Place(changed, "RETURNING"))
 
-    def _of_items(self, items: Sequence[tree.SelectItem], place: Place) -> list[Output]:
+    def _of_items(
+        self,
+        items: Sequence[tree.SelectItem],
+        place: Place,
+        for_rows: Sequence[tree.SelectItem] = (),
+    ) -> list[Output]:
+        """What the items give, some of them of each row, even if the query has groups."""
         outputs: list[Output] = []
         for item in items:
             if isinstance(item.expression, tree.Star):
@@ -72,11 +80,12 @@ class SelectList:
                 fields = self._expressions.rows.fields(item.expression, place)
                 outputs += [Output(name, value) for name, value in fields]
                 continue
-            value = self._expressions.bind(item.expression, place)
+            of_row = replace(place, is_grouped=False) if item in for_rows else place
+            value, row = self._expressions.bind(item.expression, of_row), None
             if value.role is Role.ROW:
-                value = self._expressions.coercion.settled(value)
+                value, row = self._expressions.coercion.settled(value), value
             name = item.label if item.label is not None else output_name(item.expression)
-            outputs.append(Output(name, value))
+            outputs.append(Output(name, value, row, item.expression))
         return outputs
 
     def _without_sets(
@@ -90,15 +99,9 @@ class SelectList:
         items = [calls.without(item) for item in select.items]
         if not calls.found:
             return list(select.items), source
-        at = calls.found[0].at
-        if select.group_by is not None or select.having is not None:
-            what = "a set-returning function beside GROUP BY in SELECT"
-            raise FeatureNotSupported.of(what, at)
+        if select.group_by is not None:
+            _refuse_columns_named(select, items, scope)
         calling = self._expressions.calling
-        others = [call for item in select.items for call in calls_in(item.expression)]
-        if any(call.over is not None or calling.is_aggregate(call) for call in others):
-            what = "a set-returning function beside an aggregate or a window function in SELECT"
-            raise FeatureNotSupported.of(what, at)
         for call in calls.found:
             if calling.has_columns(call):
                 what = f"the row that {call.name[-1]}() gives as a value"
@@ -124,6 +127,20 @@ class SelectList:
         scope.visible[:] = visible  # `*` does not show them
         scope.order = order.then(scope.order)
         return f"{source}, {joined}" if source else joined
+
+
+def _refuse_columns_named(
+    select: tree.Select, items: Sequence[tree.SelectItem], scope: Scope
+) -> None:
+    """Refuse to group by a name that an item that gives rows has, if a column has it too."""
+    moved = [new.label for old, new in zip(select.items, items, strict=True) if old is not new]
+    for element in select.group_by or ():
+        for key in keys_in(element):
+            match key:
+                case tree.ColumnRef((name,)) if name in moved:
+                    if scope.try_column(name, key.at) is not None:
+                        what = f'GROUP BY the column "{name}" beside an item of that name'
+                        raise FeatureNotSupported.of(f"{what} that gives rows", key.at)
 
 
 def _column_name(value: Typed) -> str:

@@ -15,13 +15,14 @@ from waterclock.sql.binding.clauses import Clauses, writer
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.grouping import Grouping, Groups, check_grouped, has_aggregate
 from waterclock.sql.binding.having_sets import asks_for_sets, chosen_outside
-from waterclock.sql.binding.output_keys import OutputKeys, check_distinct
+from waterclock.sql.binding.output_keys import OutputKeys, check_distinct_on
 from waterclock.sql.binding.picking import picked
 from waterclock.sql.binding.representatives import distinct, has_twins
 from waterclock.sql.binding.row_order import UNKNOWN_ORDER
 from waterclock.sql.binding.scope import Scope
 from waterclock.sql.binding.select_list import SelectList
 from waterclock.sql.binding.set_calls import calls_in
+from waterclock.sql.binding.set_layers import SetLayers
 from waterclock.sql.binding.sources import Sources
 from waterclock.sql.binding.typed import Role, Typed
 from waterclock.sql.errors import FeatureNotSupported
@@ -64,19 +65,36 @@ class Selects:
         )
         outputs, groups, shown = self._grouped(select, items, shown)
         having = self._having(select, shown)
-        order = self._keys.order(query.order, outputs, replace(shown, clause="ORDER BY"))
+        sorting = replace(shown, clause="ORDER BY")
+        is_distinct = select.distinct_on == ()
+        order = self._keys.order(query.order, outputs, sorting, is_distinct=is_distinct)
         distinct_on = self._keys.distinct_on(select, outputs, shown)
-        check_distinct(select, outputs, order, distinct_on, query)
+        check_distinct_on(outputs, order, distinct_on)
         hidden = [term.key for term in order if isinstance(term.key, Typed)]
         hidden += [*(distinct_on or ()), *([having] if having else [])]
         groups = _checked(groups, [*(each.value for each in outputs), *hidden], having, scope)
         if groups is not None and groups.has_sets:
             outputs = [replace(o, value=replace(o.value, nullable=True)) for o in outputs]
         block = Block(tuple(outputs), _unwritten, tuple(order), distinct_on)
-        if groups is None and not order and select.distinct_on != () and select.assigned is None:
+        if groups is None and not order and not is_distinct and select.assigned is None:
             block = _in_order_of_source(block, scope)
         clauses = Clauses(source, where, groups, having, scope.extended, scope.extended_first)
         return self._written(select, block, clauses, scope)
+
+    def in_layers(self, query: tree.Query) -> tree.Query:
+        """The query; in two layers if functions that give rows are called for groups or windows."""
+        select = query.body
+        if not isinstance(select, tree.Select) or select.assigned is not None:
+            return query
+        calling = self._expressions.calling
+        calls = [call for item in select.items for call in calls_in(item.expression)]
+        if not any(map(calling.is_set_returning, calls)):
+            return query
+        has_windows = any(call.over is not None for call in calls)
+        if not has_windows and not self._may_aggregate(select, query):
+            return query
+        layers = SetLayers(calling.is_set_returning)
+        return layers.grouped(select, query) or layers.layered(select, query)
 
     def _where(self, select: tree.Select, row: Place) -> Typed | None:
         if select.where is None:

@@ -186,8 +186,8 @@ class InnerQueries:
 
         An array is sorted and cut, not the rows: so the query may depend on the one around it.
         """
-        if block.with_ties or block.distinct_on is not None:
-            what = "WITH TIES or DISTINCT ON beside ORDER BY in an ARRAY subquery"
+        if block.with_ties or block.distinct_on is not None or block.cut is not None:
+            what = "WITH TIES, DISTINCT ON or a computed LIMIT beside ORDER BY in an ARRAY subquery"
             raise FeatureNotSupported.of(what, at)
         keys = [
             block.outputs[term.key].value if isinstance(term.key, int) else term.key

@@ -68,15 +68,15 @@ class Windows:
         window = self._resolved(over, place)
         inner = replace(place, clause="window definitions", allows_windows=False, inside="window")
         has_frame = keeps_frame or function not in WITHOUT_FRAME
-        partition = [self._expressions.value(each, inner) for each in window.partition]
-        order = [self._expressions.value(each.expression, inner) for each in window.order]
+        partition = [
+            key for each in window.partition for key in self._expressions.keys(each, inner)
+        ]
+        terms = [term for item in window.order for term in self._expressions.sorted_by(item, inner)]
+        order = [term.key for term in terms]
         clauses = []
         if partition:
             clauses.append("PARTITION BY " + ", ".join(key_sql(each) for each in partition))
-        keys = [
-            sort_key(value, item.descending, item.nulls_first)
-            for value, item in zip(order, window.order, strict=True)
-        ]
+        keys = [sort_key(term.key, term.descending, term.nulls_first) for term in terms]
         frame = ""
         if window.frame is not None and has_frame:
             self._check_frame(window, window.frame)
@@ -89,8 +89,9 @@ class Windows:
                 places = self._places(window.frame, order, inner)
                 keys = [_as_decimal(order[0], window.order[0], places)]
         if not keys and function in _BY_PLACE:
-            terms = place.order.terms
-            keys = [sort_key(term.key, term.descending, term.nulls_first) for term in terms]
+            keys = [
+                sort_key(term.key, term.descending, term.nulls_first) for term in place.order.terms
+            ]
         if not keys and not has_frame:
             keys = ["NULL"]  # Spark wants an order, even where there is none
         if keys:

@@ -112,7 +112,7 @@ def _insert_source(stream: TokenStream) -> InsertSource:
     if stream.at("values"):
         first = stream.index
         rows = _rows(stream)
-        if stream.at_end() or stream.at_any("returning", "on"):
+        if stream.at_end() or stream.at_any("returning", "on") or stream.at_mark(")"):
             return rows
         expect_query_end(stream)
         stream.back_to(first)

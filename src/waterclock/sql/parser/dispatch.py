@@ -7,6 +7,7 @@ from collections.abc import Callable
 from waterclock.sql.ast import Statement
 from waterclock.sql.ast.objects import Unsupported
 from waterclock.sql.parser.changes import delete, insert, truncate, update
+from waterclock.sql.parser.common_tables import with_in_front
 from waterclock.sql.parser.connections import (
     create_cluster,
     create_connection,
@@ -17,7 +18,7 @@ from waterclock.sql.parser.connections import (
 from waterclock.sql.parser.copy import copy
 from waterclock.sql.parser.grants import grant, revoke
 from waterclock.sql.parser.objects import alter, comment, drop
-from waterclock.sql.parser.queries import ctes_in_front, explain, select, subscribe
+from waterclock.sql.parser.queries import explain, select, subscribe
 from waterclock.sql.parser.roles import create_role
 from waterclock.sql.parser.sessions import (
     close,
@@ -78,19 +79,6 @@ def _refuse_by_name(stream: TokenStream) -> None:
     found = unsupported(stream)
     if found is not None:
         stream.unsupported(found.what, found.position)
-
-
-def _with(stream: TokenStream) -> Statement:
-    ctes = ctes_in_front(stream)
-    if ctes is None:
-        return select(stream)
-    if stream.at("insert"):
-        return insert(stream, ctes)
-    if stream.at("update"):
-        return update(stream, ctes)
-    if stream.at("delete"):
-        return delete(stream, ctes)
-    raise UnsupportedSyntax("MERGE", stream.token.position)
 
 
 def _explain(stream: TokenStream) -> Statement:
@@ -167,7 +155,7 @@ _BY_FIRST_WORD: dict[str, Callable[[TokenStream], Statement]] = {
     "select": select,
     "values": select,
     "table": select,
-    "with": _with,
+    "with": with_in_front,
     "subscribe": subscribe,
     "explain": _explain,
     "insert": insert,

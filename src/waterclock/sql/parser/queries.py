@@ -29,13 +29,9 @@ from waterclock.sql.keywords import words
 from waterclock.sql.parser.options import options, with_options
 from waterclock.sql.parser.scanning import (
     as_of,
-    at_query,
-    column_list,
     condition,
-    expect_query,
     query,
     query_without_time,
-    skip,
     sort_keys,
 )
 from waterclock.sql.stream import TokenStream
@@ -47,52 +43,6 @@ CHANGES = ("insert", "update", "delete", "merge")
 def select(stream: TokenStream) -> Query:
     """A query that is a statement of its own."""
     return Query(query(stream), as_of(stream))
-
-
-def ctes_in_front(stream: TokenStream) -> QueryText | None:
-    """The WITH clause if it belongs to an INSERT, UPDATE or DELETE; else the stream stays here."""
-    first = stream.index
-    stream.expect("with")
-    typed = stream.accept("mutually", "recursive")
-    if not typed:
-        stream.accept("recursive")
-    elif stream.at_mark("("):
-        _skip_brackets(stream)
-    _cte(stream, typed)
-    while stream.accept_mark(","):
-        _cte(stream, typed)
-    if stream.at_any(*CHANGES):
-        return stream.query_from(first)
-    if not at_query(stream) and not stream.at_any("search", "cycle"):
-        expect_query(stream)
-    stream.back_to(first)
-    return None
-
-
-def _cte(stream: TokenStream, typed: bool) -> None:
-    """Move over `name [(columns)] AS [[NOT] MATERIALIZED] (query)`."""
-    stream.identifier()
-    if typed and stream.at_mark("("):
-        _skip_brackets(stream)
-    else:
-        column_list(stream)
-    stream.expect("as")
-    if stream.accept("not"):
-        stream.expect("materialized")
-    else:
-        stream.accept("materialized")
-    stream.expect_mark("(")
-    if stream.at_any(*CHANGES):
-        stream.unsupported(f"{stream.token.value.upper()} inside WITH")
-    expect_query(stream)
-    skip(stream)
-    stream.expect_mark(")")
-
-
-def _skip_brackets(stream: TokenStream) -> None:
-    stream.expect_mark("(")
-    skip(stream)
-    stream.expect_mark(")")
 
 
 _CLAUSES = frozenset({"with", "as", "up", "envelope", "within"})

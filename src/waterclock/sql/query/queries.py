@@ -47,6 +47,7 @@ _NEEDS_AS = words(
     returning second to union varying where window with within without year"""
 )
 """Key words that are labels of output columns only behind AS."""
+_CHANGES = words("insert update delete merge")
 _LOCKS = (("update",), ("no", "key", "update"), ("share",), ("key", "share"))
 _SETS = {GroupingKind.ROLLUP: ("rollup",), GroupingKind.CUBE: ("cube",)}
 _NOT_EMPTY = words("from where group having window union intersect except order limit offset for")
@@ -153,6 +154,10 @@ class Queries:
             stream.expect("materialized")
         else:
             stream.accept("materialized")
+        following = stream.peek()
+        if following.kind is Kind.WORD and following.value in _CHANGES:
+            what = "WITH clause containing a data-modifying statement must be at the top level"
+            raise FeatureNotSupported(what, following.position)
         inner = self.expressions.query_in_brackets()
         if stream.at_any("search", "cycle"):
             what = f"{stream.token.value.upper()} in WITH"

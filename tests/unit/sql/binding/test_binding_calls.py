@@ -90,6 +90,16 @@ def test_the_end_of_a_day_is_refused_by_name(text: str) -> None:
     assert caught.value.sqlstate == "0A000"
 
 
+@pytest.mark.parametrize("clause", ["DISTINCT ON", "ORDER BY", "GROUP BY"])
+def test_a_place_that_is_none_is_told_with_its_clause(clause: str) -> None:
+    query = "SELECT DISTINCT ON (9) id FROM t" if "ON" in clause else f"SELECT id FROM t {clause} 9"
+    with pytest.raises(
+        WaterclockError, match=f"^{clause} position 9 is not in select list"
+    ) as caught:
+        bound(query, RELATIONS)
+    assert caught.value.sqlstate == "42P10"
+
+
 def test_recursion_in_what_is_maintained_is_refused_by_name() -> None:
     query = "WITH RECURSIVE r AS (SELECT id FROM t UNION SELECT id + 1 FROM r) SELECT * FROM r"
     with pytest.raises(WaterclockError, match="WITH RECURSIVE") as caught:
@@ -215,9 +225,25 @@ def test_json_has_no_equality() -> None:
     assert sqlstate_of("SELECT count(DISTINCT x) FROM t") in ("42883", "42804")
 
 
-@pytest.mark.parametrize("key", ["1", "found"])
-def test_a_key_that_asks_for_each_row_is_refused(key: str) -> None:
-    asked = "coalesce((SELECT max(o.id) FROM t AS o WHERE o.id = t.id), 0)"
+ASKED = "coalesce((SELECT max(o.id) FROM t AS o WHERE o.id = t.id), 0)"
+"""A query that is asked for each row."""
+
+
+@pytest.mark.parametrize("key", ["1", "found", ASKED])
+def test_a_key_that_asks_for_each_row_is_the_column_that_is_shown(key: str) -> None:
+    sql = sql_of(f"SELECT {ASKED} AS found, count(*) FROM t GROUP BY {key}")
+    shown, _, grouped = sql.partition(" GROUP BY ")
+    assert grouped in shown
+    assert "ANY_VALUE" not in sql
+
+
+@pytest.mark.parametrize("shown", ["count(*)", "i"])
+def test_a_key_that_asks_for_each_row_must_be_shown(shown: str) -> None:
     with pytest.raises(FeatureNotSupported, match="GROUP BY a subquery"):
-        sql_of(f"SELECT {asked} AS found, count(*) FROM t GROUP BY {key}")
-    sql_of(f"SELECT {asked}, count(*) FROM t GROUP BY t.id")
+        sql_of(f"SELECT {shown} FROM t GROUP BY i, {ASKED}")
+    with pytest.raises(FeatureNotSupported, match="GROUP BY a subquery"):
+        sql_of(f"SELECT q.*, {ASKED} FROM t, (SELECT 1 AS x) q GROUP BY 1, 2")
+
+
+def test_of_a_group_a_query_is_asked_once() -> None:
+    assert "ANY_VALUE" in sql_of(f"SELECT {ASKED}, count(*) FROM t GROUP BY t.id")

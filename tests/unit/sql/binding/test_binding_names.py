@@ -111,7 +111,6 @@ def test_a_view_is_inlined() -> None:
         ("SELECT a FROM t WHERE a = 'x'", "22P02", 27),
         ("SELECT $2", "42P02", 8),
         ("SELECT a FROM t LIMIT a", "42703", 23),
-        ("SELECT a FROM t LIMIT abs(1)", "0A000", 23),
         ("SELECT count(*) FROM t FOR UPDATE", "0A000", 24),
         ("SELECT DISTINCT a FROM t FOR SHARE", "0A000", 26),
         ("SELECT a FROM t UNION SELECT a FROM t FOR UPDATE", "0A000", 39),

@@ -56,9 +56,10 @@ def test_functions_that_give_rows(query: str, expected: list[tuple[str, int]]) -
     "query",
     [
         "SELECT sum(unnest(arr)) FROM t",
-        "SELECT count(*), unnest(arr) FROM t",
-        "SELECT row_number() OVER (), unnest(arr) FROM t",
-        "SELECT unnest(arr) FROM t GROUP BY 1",
+        "SELECT lower(unnest(tarr)), count(*) FROM t GROUP BY id",
+        "SELECT unnest(arr) AS x, unnest(tarr), count(*) FROM t GROUP BY x",
+        "SELECT unnest(arr) AS arr, count(*) FROM t GROUP BY arr",
+        "SELECT *, unnest(arr), rank() OVER (ORDER BY id) FROM t",
         "SELECT CASE WHEN true THEN unnest(arr) END FROM t",
         "SELECT jsonb_each(j) FROM t",
         "SELECT * FROM t, ROWS FROM (jsonb_each(j), unnest(arr))",
@@ -66,6 +67,30 @@ def test_functions_that_give_rows(query: str, expected: list[tuple[str, int]]) -
 )
 def test_what_would_be_computed_in_another_order_is_refused(query: str) -> None:
     assert refusal(query)[0] == "0A000"
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT b, unnest(array_agg(id)) FROM t GROUP BY 1", [("b", 25), ("unnest", 23)]),
+        ("SELECT row_number() OVER (), unnest(arr) FROM t", [("row_number", 20), ("unnest", 23)]),
+        ("SELECT unnest(arr) + 1, max(b) FROM t GROUP BY arr", [("?column?", 23), ("max", 25)]),
+        (
+            "SELECT unnest(tarr) AS tag, count(*) FROM t GROUP BY tag ORDER BY count(*) DESC, tag",
+            [("tag", 25), ("count", 20)],
+        ),
+        (
+            "SELECT unnest(tarr), count(*) FROM t GROUP BY unnest(tarr) ORDER BY unnest(tarr)",
+            [("unnest", 25), ("count", 20)],
+        ),
+    ],
+)
+def test_rows_are_made_of_groups_or_grouped(query: str, expected: list[tuple[str, int]]) -> None:
+    assert names_and_types(query) == expected
+
+
+def test_what_rows_are_made_of_must_be_grouped_by() -> None:
+    assert refusal("SELECT count(*), unnest(arr) FROM t")[0] == "42803"
 
 
 # --- Whole rows -----------------------------------------------------------------------------------
@@ -107,9 +132,13 @@ def test_rows_as_one_value(query: str, expected: list[tuple[str, int]]) -> None:
     [
         ("SELECT row_to_json(1)", ("42883", 8)),
         ("SELECT u FROM t LEFT JOIN u ON true", ("0A000", 8)),
-        ("SELECT DISTINCT u FROM u", ("0A000", 17)),
-        ("SELECT 1 FROM u GROUP BY u", ("0A000", 26)),
-        ("SELECT 1 FROM u ORDER BY u", ("0A000", 26)),
+        ("SELECT DISTINCT v FROM v", ("0A000", 17)),
+        ("SELECT v FROM v UNION SELECT v FROM v", ("0A000", 8)),
+        ("SELECT (1, 'a') UNION SELECT (1, 2)", ("42804", 30)),
+        ("SELECT 1 FROM u GROUP BY ROLLUP (u)", ("0A000", 34)),
+        ("SELECT q.r FROM (SELECT u AS r FROM u) q ORDER BY q.r", ("0A000", 8)),
+        ("SELECT DISTINCT q.r FROM (SELECT u AS r FROM u) q", ("0A000", 17)),
+        ("SELECT DISTINCT u, n FROM u, v ORDER BY u", ("0A000", 17)),
         ("SELECT array_agg(u) FROM u", ("0A000", 18)),
         ("SELECT ARRAY[u] FROM u", ("0A000", 8)),
         ("SELECT greatest(u, u) FROM u", ("0A000", 8)),
