@@ -20,7 +20,7 @@ from waterclock.testing.brief_spark import TINY
 from waterclock.testing.relations import KnownRelations, session_facts
 from waterclock.testing.services import PostgresServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.service]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.service, pytest.mark.timeout(3600)]
 
 HERE = Path(__file__).parent
 TYPES = HERE.parent / "unit" / "sql" / "binding" / "expression_types.txt"

@@ -38,7 +38,7 @@ from waterclock.testing.client_programs import (
 from waterclock.testing.server_process import ServerProcess
 from waterclock.testing.services import PostgresServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(1800)]
 
 HERE = Path(__file__).parent / "clients"
 SET_UP = (
@@ -103,7 +103,7 @@ def psql(dsn: str, *commands: str) -> str:
         [find_psql(), dsn, "-X", "-q", *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
         check=False,
     )
     return done.stdout + done.stderr
@@ -216,7 +216,7 @@ def test_psycopg_returning(tables: ServerProcess) -> None:
 
 
 def test_psycopg_pool(tables: ServerProcess) -> None:
-    with ConnectionPool(tables.dsn, min_size=2, max_size=4, open=True) as pool:
+    with ConnectionPool(tables.dsn, min_size=2, max_size=4, open=True, timeout=240) as pool:
         for n in range(10):
             with pool.connection() as connection:
                 found = connection.execute("SELECT b FROM pairs WHERE a = %s", (n,), prepare=True)
@@ -438,7 +438,7 @@ def test_pgjdbc(server: ServerProcess, peer: str) -> None:
             [find_java_program(), "-cp", find_jdbc(), HERE / "JdbcClient.java", url],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=400,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
@@ -464,7 +464,7 @@ def test_dbt(server: ServerProcess, tmp_path: Path) -> None:
         cwd=project,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=1200,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -70,7 +70,7 @@ def test_first_use_under_a_race(postgres_server: PostgresServer) -> None:
 
         def use(racer: int, database: str = database, barrier: threading.Barrier = barrier) -> bool:
             with contextlib.closing(PostgresConsensus(database, "log")) as log:
-                barrier.wait(60)
+                barrier.wait(240)
                 try:
                     log.append(1, b"%d" % racer)
                 except PositionTaken:
@@ -86,7 +86,7 @@ def test_a_connection_that_is_cut_comes_back(database: str, log: PostgresConsens
     assert log._connection is not None
     backend = log._connection.info.backend_pid
     with contextlib.closing(psycopg.connect(database, autocommit=True)) as connection:
-        connection.execute("SELECT pg_terminate_backend(%s, 10000)", (backend,))
+        connection.execute("SELECT pg_terminate_backend(%s, 240000)", (backend,))
     with pytest.raises(Unavailable, match="could not append to log"):
         log.append(2, b"b")
     log.append(2, b"b")
@@ -102,7 +102,7 @@ def test_a_reader_of_pages_notices_the_cut(database: str) -> None:
         assert log._connection is not None
         backend = log._connection.info.backend_pid
         with contextlib.closing(psycopg.connect(database, autocommit=True)) as connection:
-            connection.execute("SELECT pg_terminate_backend(%s, 10000)", (backend,))
+            connection.execute("SELECT pg_terminate_backend(%s, 240000)", (backend,))
         with pytest.raises(Unavailable):
             list(reader)
         assert len(list(log.read(1))) == 9

@@ -16,7 +16,7 @@ import pytest
 
 from waterclock.testing.crash.rounds import SABOTAGE
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(3600)]
 
 ROUNDS = int(os.environ.get("WATERCLOCK_CRASH_ROUNDS", "100"))
 SEED = int(os.environ.get("WATERCLOCK_CRASH_SEED", "1"))

@@ -13,7 +13,7 @@ import waterclock
 from waterclock.client.api import Connection
 from waterclock.persist.errors import DataInUse
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture

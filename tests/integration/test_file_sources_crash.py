@@ -25,10 +25,9 @@ def run(folder: Path, lives_s: float | None, *how: str) -> None:
         assert life.stdout.readline() == b"running\n"
         if lives_s is None:
             life.stdout.read()
-            assert life.wait(120) == 0
+            assert life.wait(600) == 0
             return
-        if how:
-            assert life.stdout.readline() == b"reading\n"
+        assert life.stdout.readline() == (b"reading\n" if how else b"moved\n")
         time.sleep(lives_s)
     finally:
         life.kill()

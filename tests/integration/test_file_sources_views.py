@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +14,20 @@ from waterclock.errors import WaterclockError
 from waterclock.testing.adapter_world import AdapterWorld, Client, adapter_world
 from waterclock.testing.services import S3Server
 
+SECONDS = 240.0
 FAST = "WITH (TIMESTAMP INTERVAL = '50ms')"
 
 
 async def until(client: Client, query: str, expected: list[tuple[Any, ...]]) -> None:
-    found: Any = None
-    for _ in range(200):
-        found = await client.rows(query)
-        if sorted(found) == sorted(expected):
-            return
+    deadline = time.monotonic() + SECONDS
+    while sorted(found := await client.rows(query)) != sorted(expected):
+        assert time.monotonic() < deadline, f"{query} has {found}, not {expected}"
         await asyncio.sleep(0.1)
-    raise AssertionError(f"{query} has {found}, not {expected}")
 
 
 async def until_error(client: Client, query: str) -> WaterclockError:
-    for _ in range(200):
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
         try:
             await client.rows(query)
         except WaterclockError as error:

@@ -67,7 +67,7 @@ async def check(client: Client) -> None:
 
 def test_equal_numbers_are_found_whatever_their_scale(tmp_path: Path, spark: SparkSession) -> None:
     async def inside() -> None:
-        async with adapter_world(tmp_path, spark) as world, asyncio.timeout(200):
+        async with adapter_world(tmp_path, spark) as world, asyncio.timeout(1000):
             await check(await world.connect())
 
     asyncio.run(inside())

@@ -19,7 +19,7 @@ import pytest
 
 from waterclock.testing.server_process import ServerProcess
 
-pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(1800)]
 
 ARCHIVE = Path(__file__).parent.parent / "data" / "format_1.tar.gz"
 OF_OLD = "000000000000000000"
@@ -68,7 +68,7 @@ def test_a_directory_of_format_1_goes_on(server: ServerProcess) -> None:
     assert server.stop() == 0
     assert not server.complaints
     command = [sys.executable, "-m", "waterclock.server.cli", "check", "--data", str(server.data)]
-    checked = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    checked = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 

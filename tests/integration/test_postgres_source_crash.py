@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 import signal
 import threading
+import time
 import uuid
 from collections import Counter
 from contextlib import closing
-from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psycopg
 import pytest
@@ -36,19 +36,41 @@ CREATE PUBLICATION p FOR TABLE a, b
 """
 
 
-def write(conninfo: str, stop: threading.Event) -> None:
-    """Move money between the tables, a lot of it in one transaction."""
-    pick = random.Random(5)
-    with psycopg.connect(conninfo, autocommit=True) as connection:
-        for i in count():
-            if stop.wait(0.004):
-                return
-            one, other = ("a", "b") if i % 2 else ("b", "a")
+class Writer:
+    """Moves money between the tables, a lot of it in one transaction, from a thread."""
+
+    def __init__(self, conninfo: str) -> None:
+        self._connection = psycopg.connect(conninfo, autocommit=True)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._moved = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._connection.close()
+
+    def await_more(self) -> None:
+        """Wait until money was moved that had not been moved before."""
+        known = self._moved
+        while self._moved <= known + 1:  # one may be under way
+            assert self._thread.is_alive()
+            time.sleep(0.001)
+
+    def _run(self) -> None:
+        pick = random.Random(5)
+        while not self._stop.wait(0.004):
+            one, other = ("a", "b") if self._moved % 2 else ("b", "a")
             first = pick.randrange(1, ACCOUNTS - 20)
             ids = f"WHERE id BETWEEN {first} AND {first + 19}"
-            with connection.transaction():
-                connection.execute(f"UPDATE {one} SET money = money - 1 {ids}")
-                connection.execute(f"UPDATE {other} SET money = money + 1 {ids}")
+            with self._connection.transaction():
+                self._connection.execute(f"UPDATE {one} SET money = money - 1 {ids}".encode())
+                self._connection.execute(f"UPDATE {other} SET money = money + 1 {ids}".encode())
+            self._moved += 1
 
 
 def run(
@@ -66,7 +88,7 @@ def run(
         for word in said:
             assert life.stdout.readline().decode() == f"{word}\n"
         if until is not None:
-            assert life.wait(120) == 0
+            assert life.wait(600) == 0
             return
         assert life.wait(lives_s) is None, "it lives until it is killed"
     finally:
@@ -83,8 +105,8 @@ def updates(server: PostgresSourceServer, table: str) -> Counter[tuple[tuple[Any
             case Updates(batch):
                 *columns, times, diffs = (column.to_pylist() for column in batch.columns)
                 rows = zip(*columns, strict=True)
-                for row, time, diff in zip(rows, times, diffs, strict=True):
-                    found[row, time] += diff
+                for row, at, diff in zip(rows, times, diffs, strict=True):
+                    found[row, at] += diff
             case Progress():
                 break
     subscription.close()
@@ -96,9 +118,12 @@ def test_killed_again_and_again(logical_server: PostgresServer, tmp_path: Path) 
     conninfo = logical_server.create_database(f"d{uuid.uuid4().hex}")
     with closing(psycopg.connect(conninfo, autocommit=True)) as upstream:
         upstream.execute(SETUP)
-        kill_again_and_again(conninfo, tmp_path)
-        end = end_of_log(upstream)
-        run(tmp_path, conninfo, "running", lives_s=0, until=end)
+        with Writer(conninfo) as writer:
+            kill_again_and_again(conninfo, tmp_path)
+            writer.await_more()
+            run(tmp_path, conninfo, "running", lives_s=0, until=end_of_log(upstream))
+            writer.await_more()
+        run(tmp_path, conninfo, "running", lives_s=0, until=end_of_log(upstream))
         check(PostgresSourceServer(tmp_path, conninfo), upstream)
         drop_slots(upstream)
 
@@ -146,23 +171,17 @@ def killed_while_it_reads(folder: Path, conninfo: str, batches: int) -> int | No
 def test_killed_while_executors_read(logical_server: PostgresServer, tmp_path: Path) -> None:
     """The first contents are what they were when they were bound, whoever reads them then."""
     conninfo = logical_server.create_database(f"d{uuid.uuid4().hex}")
-    stop = threading.Event()
     with closing(psycopg.connect(conninfo, autocommit=True)) as upstream:
         upstream.execute(SETUP)
-        writer = threading.Thread(target=write, args=(conninfo, stop))
-        writer.start()
-        try:
-            run(tmp_path, conninfo, "running", "reading", lives_s=0.4, how=("spark",))
+        with Writer(conninfo) as writer:
+            run(tmp_path, conninfo, "running", "reading", lives_s=0, how=("spark",))
             server = PostgresSourceServer(tmp_path, conninfo)
             uppers = server.uppers()
             remap = uppers.pop(server.description.remap)
             assert {remap} != set(uppers.values()), "it was killed while it read"
             server.close()
-        finally:
-            stop.set()
-            writer.join()
-        end = end_of_log(upstream)
-        run(tmp_path, conninfo, "running", lives_s=0, until=end)
+            writer.await_more()
+        run(tmp_path, conninfo, "running", lives_s=0, until=end_of_log(upstream))
         check(PostgresSourceServer(tmp_path, conninfo), upstream, bindings=1)
         drop_slots(upstream)
 
@@ -170,20 +189,13 @@ def test_killed_while_executors_read(logical_server: PostgresServer, tmp_path: P
 def kill_again_and_again(conninfo: str, folder: Path) -> None:
     """While somebody writes: now soon after the start, now after something was durable."""
     pick = random.Random(11)
-    stop = threading.Event()
-    writer = threading.Thread(target=write, args=(conninfo, stop))
-    writer.start()
     pending = 0
-    try:
-        for i in range(KILLS):
-            said = ("running", "moved")[: 1 + i % 2]
-            run(folder, conninfo, *said, lives_s=pick.uniform(0.0, 0.3))
-            server = PostgresSourceServer(folder, conninfo)
-            pending += len(set(server.uppers().values())) > 1
-            server.close()
-    finally:
-        stop.set()
-        writer.join()
+    for i in range(KILLS):
+        said = ("running", "moved")[: 1 + i % 2]
+        run(folder, conninfo, *said, lives_s=pick.uniform(0.0, 0.3))
+        server = PostgresSourceServer(folder, conninfo)
+        pending += len(set(server.uppers().values())) > 1
+        server.close()
     print(f"{pending} bindings were pending after {KILLS} kills")
 
 
@@ -195,9 +207,9 @@ def check(
     server.close()
     by_time: Counter[int] = Counter()
     for changes in found.values():
-        for (row, time), diff in changes.items():
-            by_time[time] += row[1] * diff
-    first, *others = (by_time[time] for time in sorted(by_time))
+        for (row, at), diff in changes.items():
+            by_time[at] += row[1] * diff
+    first, *others = (by_time[at] for at in sorted(by_time))
     assert first == 2 * 100 * ACCOUNTS
     assert len(others) >= bindings
     assert not any(others)

@@ -37,6 +37,7 @@ CREATE MATERIALIZED VIEW balances AS
 SELECT count(*) AS n, sum(c.amount) AS credited, sum(d.amount) AS debited
 FROM credits c JOIN debits d ON c.id = d.id JOIN accounts a ON a.id = c.account
 """
+BALANCES = "SELECT * FROM balances"
 
 
 def transfer(conninfo: str, stop: threading.Event) -> None:
@@ -93,12 +94,9 @@ async def check(world: AdapterWorld, client: Client, conninfo: str) -> None:
 
 
 async def settled(client: Client, expected: tuple[Any, ...]) -> None:
-    for _ in range(300):
-        [found] = await client.rows("SELECT * FROM balances")
-        if tuple(map(int, found)) == expected:
-            return
-        await asyncio.sleep(0.05)
-    assert found == expected
+    async with asyncio.timeout(400):
+        while [tuple(map(int, row)) for row in await client.rows(BALANCES)] != [expected]:
+            await asyncio.sleep(0.05)
 
 
 @pytest.mark.semantics(103, 111, 112, 114, 119, 161)

@@ -66,7 +66,7 @@ async def check(client: Client) -> None:
 @pytest.mark.semantics(84, 93)
 def test_at_once_or_not_the_answer_is_the_same(tmp_path: Path, spark: SparkSession) -> None:
     async def inside() -> None:
-        async with adapter_world(tmp_path, spark) as world, asyncio.timeout(200):
+        async with adapter_world(tmp_path, spark) as world, asyncio.timeout(1000):
             await check(await world.connect())
 
     asyncio.run(inside())

@@ -18,7 +18,7 @@ import pytest
 from waterclock.testing.server_process import ServerProcess
 from waterclock.testing.services import PostgresServer, S3Server
 
-pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(1800)]
 
 ROWS = 60_000
 TOTALS = "SELECT g, n, total FROM totals ORDER BY g"

@@ -22,7 +22,7 @@ import pytest
 
 from waterclock.testing.server_process import ServerProcess
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.service, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.service, pytest.mark.timeout(2400)]
 
 ROUNDS = int(os.environ.get("WATERCLOCK_KILL_ROUNDS", "2"))
 LONGEST_S = 8.0
@@ -69,12 +69,14 @@ class Writer:
         """
         self.shown: list[Any] = []
         """What it showed then."""
+        self.has_looked = threading.Event()
 
     def run(self) -> None:
         with suppress(psycopg.OperationalError), self._server.connect() as connection:
             while True:
                 self.shown = shown(connection)
                 self.begun = self.acknowledged = self.looked = 0
+                self.has_looked.set()
                 for statement in STATEMENTS:
                     self.begun += 1
                     connection.execute(statement.format(n=self.number).encode())
@@ -93,7 +95,7 @@ def check(data: Path) -> None:
         [sys.executable, "-m", "waterclock.server.cli", "check", "--data", str(data)],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -114,9 +116,10 @@ def test_kill_inside_statements(tmp_path: Path) -> None:
             writer = Writer(server, number)
             thread = threading.Thread(target=writer.run)
             thread.start()
+            assert writer.has_looked.wait(600)
             thread.join(chance.uniform(0.5, LONGEST_S))
             server.kill()
-            thread.join(60)
+            thread.join(240)
             assert not thread.is_alive()
             check(server.data)
             server.start()

@@ -31,7 +31,7 @@ from waterclock.server.data import Data
 from waterclock.testing.adapter_world import Client, NoEngine
 from waterclock.testing.server_process import ServerProcess
 
-pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(1800)]
 
 PASSWORD = "correct horse ½"
 SET_UP = f"""
@@ -93,7 +93,7 @@ class Secured:
         context.check_hostname = False
         url = f"https://{self.address}:{self.server.http_port}/api/sql"
         return httpx.post(
-            url, json={"query": query}, auth=(user, password), verify=context, timeout=60
+            url, json={"query": query}, auth=(user, password), verify=context, timeout=240
         )
 
 
@@ -129,7 +129,7 @@ def test_a_password_bound_to_the_channel(secured: Secured) -> None:
 )
 def test_who_is_kept_out(secured: Secured, user: str, password: str) -> None:
     with pytest.raises(psycopg.OperationalError) as refused:
-        psycopg.connect(secured.dsn(user, password), connect_timeout=20)
+        psycopg.connect(secured.dsn(user, password), connect_timeout=240)
     if password:
         assert f'password authentication failed for user "{user}"' in str(refused.value)
     assert secured.post(user, password, "SELECT 1").status_code == 401
@@ -202,7 +202,7 @@ def test_a_certificate_that_the_server_makes(tmp_path: Path) -> None:
     server = ServerProcess(tmp_path / "data", "--tls")
     process = server.spawn()
     try:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 400
         while not server.answers("/health"):
             assert process.poll() is None, server.output
             assert time.monotonic() < deadline

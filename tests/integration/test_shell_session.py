@@ -12,13 +12,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from waterclock.testing.adapter_world import AdapterWorld
 from waterclock.testing.pg_endpoint import PgEndpoint
 
-pytestmark = [pytest.mark.service, pytest.mark.timeout(120)]
-SECONDS = 40.0
+pytestmark = pytest.mark.service
+SECONDS = 300.0
+RUNNING = "SELECT pid FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%pg_sleep(200)%'"
 
 
 class Terminal:
@@ -49,6 +51,14 @@ class Terminal:
         found, _, self._seen = self._seen.partition(text)
         return (found + text).replace("\r\n", "\n")
 
+    def until_it_waits(self) -> None:
+        """Wait until the program has shown a prompt, and sleeps until a key is pressed."""
+        end = time.monotonic() + SECONDS
+        status = Path(f"/proc/{self._process.pid}/stat")
+        while status.read_text().rpartition(")")[2].split()[0] != "S":
+            assert time.monotonic() < end, "it is busy"
+            time.sleep(0.01)
+
     def end(self) -> int:
         code = self._process.wait(SECONDS)
         os.close(self._side)
@@ -66,6 +76,15 @@ def endpoint(tmp_path: Path) -> Iterator[PgEndpoint]:
     with PgEndpoint(world.front, world.front) as server:
         yield server
     world.close()
+
+
+def until_it_runs(dsn: str) -> None:
+    end = time.monotonic() + SECONDS
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        own = connection.info.backend_pid
+        while not [row for row in connection.execute(RUNNING).fetchall() if row[0] != own]:
+            assert time.monotonic() < end, "the statement does not run"
+            time.sleep(0.01)
 
 
 def test_a_conversation(endpoint: PgEndpoint, tmp_path: Path) -> None:
@@ -88,14 +107,13 @@ def test_a_conversation(endpoint: PgEndpoint, tmp_path: Path) -> None:
         told = terminal.until("waterclock=> ")
         assert 'ERROR:  column "oops" does not exist' in told
         assert "^" in told
-        terminal.type("SELECT pg_sleep(30);\n")
-        terminal.until("pg_sleep")
-        time.sleep(0.5)
+        terminal.type("SELECT pg_sleep(200);\n")
+        until_it_runs(dsn)
         terminal.interrupt()
         assert "canc" in terminal.until("waterclock=> ")
         terminal.type("SELECT a + 1 AS two FROM t WHERE\n")
         terminal.until("waterclock-> ")
-        time.sleep(0.5)  # until it waits for a key
+        terminal.until_it_waits()
         terminal.interrupt()
         terminal.until("waterclock=> ")
         terminal.type("SELECT b FROM t;\n")

@@ -64,10 +64,8 @@ def same(scene: Scene) -> None:
 
 
 def restart(scene: Scene, executors: Any) -> None:
-    scene.ingestion.close()
     scene.executors = executors
-    scene.world.open()
-    scene.start()
+    scene.crash()
 
 
 def test_tasks_read_what_was_there_at_the_place_of_the_slot(scene: Scene) -> None:
@@ -143,7 +141,7 @@ def test_who_waits_to_truncate_does_not_stop_the_read(scene: Scene) -> None:
 
     restart(scene, Meanwhile(scene.executors._folder))  # type: ignore[union-attr]
     scene.step()
-    truncate.join(30)
+    truncate.join(240)
     other.close()
     assert scene.health in (Health.RUNNING, Health.STARTING)
     assert scene.rows("a", min(scene.times("a"))) == first

@@ -28,15 +28,21 @@ from waterclock.testing.crash.sources import (
 KILLS = 3
 
 
-def run(folder: Path, lives_s: float | None) -> bool:
-    """A server's life; whether it ended by itself."""
+def run(folder: Path) -> None:
+    """A server's life, which ends by itself."""
     life = Life("sources", str(folder))
     try:
+        assert life.wait(600) == 0
+    finally:
+        life.kill()
+
+
+def killed(folder: Path, lives_s: float, latest_ms: int) -> None:
+    """A server's life, which is ended after a while, however far its clock has come till then."""
+    life = Life("sources", str(folder), str(latest_ms))
+    try:
         assert life.stdout.readline() == b"running\n"
-        if lives_s is None:
-            assert life.wait(120) == 0
-            return True
-        return life.wait(lives_s) is not None
+        assert life.wait(lives_s) is None, "it is killed before the end"
     finally:
         life.kill()
 
@@ -77,13 +83,13 @@ def updates(server: SourcesServer, collection: GlobalId) -> pa.Table:
 def test_killed_again_and_again(tmp_path: Path) -> None:
     pick = random.Random(7)
     pending = 0
-    for _ in range(KILLS):
-        assert not run(tmp_path, pick.uniform(0.1, 0.5)), "it is killed before the end"
+    for number in range(KILLS):
+        killed(tmp_path, pick.uniform(0.1, 0.5), COUNT * (number + 1) // (KILLS + 2))
         pending += bound_but_not_read(tmp_path)
     killed_while_it_reads(tmp_path, 0)
     killed_while_it_reads(tmp_path, 1)
     print(f"{pending} bindings were pending after {KILLS} kills")
-    run(tmp_path, None)
+    run(tmp_path)
     server = SourcesServer(tmp_path)
     try:
         for kind, data, remap in (

@@ -17,7 +17,7 @@ from waterclock.testing.sql_oracle.engine import Engine
 from waterclock.testing.sql_oracle.oracle import Oracle
 from waterclock.testing.sql_oracle.relational import compare_relational
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.service]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.service, pytest.mark.timeout(3600)]
 
 
 def test_every_entry_is_called_or_left_out_for_a_reason() -> None:

@@ -150,4 +150,4 @@ def test_views_over_a_timeline_of_their_own(tmp_path: Path, spark: SparkSession)
             await go_on(world, folder)
             await end(world, folder)
 
-    asyncio.run(asyncio.wait_for(inside(), 240))
+    asyncio.run(asyncio.wait_for(inside(), 1000))

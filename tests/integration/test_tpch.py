@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from waterclock.testing.tpch.check import Check
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(3600)]
 
 SCALE = 0.002
 BATCHES = 50

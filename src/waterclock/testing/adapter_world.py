@@ -215,7 +215,7 @@ class AdapterWorld:
     ) -> None:
         self._folder = folder
         self._spark = spark
-        self._pace = pace or Pace(tick_ms=20, retain_ms=60_000)
+        self._pace = pace or Pace(tick_ms=20, retain_ms=180_000)
         self.blob, self.consensus = MemoryBlob(), consensus or MemoryConsensus()
         self.secrets = SecretBox(bytes(range(KEY_BYTES)))
         self._count = 0

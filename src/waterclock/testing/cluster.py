@@ -34,7 +34,7 @@ from waterclock.testing.services import free_port
 from waterclock.testing.tpch.check import Check, Disagreement
 
 _HOST = "127.0.0.1"
-_START_S = 90.0
+_START_S = 300.0
 _SETTINGS = {
     "spark.driver.host": _HOST,
     "spark.driver.bindAddress": _HOST,

@@ -165,6 +165,8 @@ class FakeSession:
     ) -> None:
         self.startup = startup
         self.terminated = False
+        self.slept = 0
+        """How often it has begun to sleep."""
         self.pulled = 0
         """Batches of an endless result that were asked for."""
         self._front = front
@@ -314,6 +316,7 @@ class FakeSession:
             case ["fail"]:
                 raise FakeFailure("22012", "division by zero")
             case ["sleep"]:
+                self.slept += 1
                 await self._canceled.wait()
                 raise _canceled()
             case ["notice", *_]:

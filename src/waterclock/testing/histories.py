@@ -89,7 +89,7 @@ def together(workers: Sequence[Callable[[], None]]) -> None:
     barrier = threading.Barrier(len(workers))
 
     def run(worker: Callable[[], None]) -> None:
-        barrier.wait(30)
+        barrier.wait(120)
         try:
             worker()
         except BaseException as error:  # told to the test below

@@ -1,7 +1,7 @@
 """A real Kafka for tests: one broker in KRaft mode, which is its own controller.
 
 It is a plain Java process over the jars that set-up has fetched. It listens on the loopback
-interface on ports that were free a moment before, keeps its data in a temporary folder, and ends
+interface on ports that nobody else is given, keeps its data in a temporary folder, and ends
 with the process that started it. Transactions work, and its log cleaner hurries, so that a test of
 a compacted topic need not wait for long.
 
@@ -40,7 +40,7 @@ from waterclock.testing.services import (
 )
 
 _HOST = "127.0.0.1"
-_SECONDS = 30.0
+_SECONDS = 120.0
 _JAVA_OPTIONS = ("-Xms64m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _ADMIN: Any = admin_module  # not all of its types are declared
 USER, PASSWORD = "alice", "opensesame"
@@ -207,15 +207,21 @@ class KafkaBroker(RestartableService):
         told = {key.replace("_", "."): str(value) for key, value in config.items()}
         topic = _ADMIN.NewTopic(name, partitions, replication_factor=1, config=told)
         self.admin.create_topics([topic])[name].result(_SECONDS)
-        self._wait(lambda: name in self.admin.list_topics(timeout=5).topics)
+        self._wait(lambda: name in self.topics())
 
     def delete_topic(self, name: str) -> None:
         self.admin.delete_topics([name])[name].result(_SECONDS)
-        self._wait(lambda: name not in self.admin.list_topics(timeout=5).topics)
+        self._wait(lambda: name not in self.topics())
+
+    def topics(self) -> dict[str, int]:
+        """All topics, with how many partitions each has."""
+        found = self.admin.list_topics(timeout=_SECONDS).topics
+        return {name: len(topic.partitions) for name, topic in found.items()}
 
     def add_partitions(self, topic: str, count: int) -> None:
         """Let the topic have so many partitions."""
         self.admin.create_partitions([_ADMIN.NewPartitions(topic, count)])[topic].result(_SECONDS)
+        self._wait(lambda: self.topics()[topic] == count)
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
         """Forget the records before an offset, as retention does."""

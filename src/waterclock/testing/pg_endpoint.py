@@ -16,7 +16,7 @@ from waterclock.pgwire.limits import Limits
 from waterclock.pgwire.server import PgServer
 from waterclock.pgwire.tls import TlsIdentity
 
-_SECONDS = 30.0
+_SECONDS = 120.0
 
 
 class PgEndpoint:

@@ -48,19 +48,20 @@ def settings_for(conninfo: str) -> ConnectionSettings:
 
 def drop_slots(upstream: psycopg.Connection[Any]) -> None:
     """Drop the database's slots. The server lets go of one some time after its reader has left."""
-    until = time.monotonic() + 60
-    while True:
-        try:
-            upstream.execute(
-                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
-                " WHERE database = current_database()"
-            )
-        except psycopg.errors.ObjectInUse:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.05)
-        else:
-            return
+    await_free_slots(upstream)
+    upstream.execute(
+        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
+        " WHERE database = current_database()"
+    )
+
+
+def await_free_slots(upstream: psycopg.Connection[Any]) -> None:
+    """Wait until the server has seen that nobody reads the database's slots any more."""
+    query = "SELECT 1 FROM pg_replication_slots WHERE database = current_database() AND active"
+    until = time.monotonic() + 240
+    while upstream.execute(query).fetchone():
+        assert time.monotonic() < until, "somebody reads a slot"
+        time.sleep(0.01)
 
 
 class Scene:
@@ -109,6 +110,7 @@ class Scene:
     def crash(self) -> None:
         """Kill the server, and start another; what is open upstream breaks off."""
         self.ingestion.close()
+        await_free_slots(self.sql)
         self.world.open()
         self.start()
 

@@ -18,8 +18,8 @@ import psycopg
 
 from waterclock.testing.services import free_port
 
-_START_SECONDS = 240.0
-_STOP_SECONDS = 60.0
+_START_SECONDS = 400.0
+_STOP_SECONDS = 300.0
 
 
 class ServerProcess:
@@ -100,7 +100,7 @@ class ServerProcess:
 
     def connect(self, **options: Any) -> psycopg.Connection[Any]:
         """A connection that commits each statement."""
-        return psycopg.connect(self.dsn, **{"autocommit": True, "connect_timeout": 60, **options})
+        return psycopg.connect(self.dsn, **{"autocommit": True, "connect_timeout": 240, **options})
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Ask it to stop, and wait; its exit code."""

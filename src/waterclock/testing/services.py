@@ -1,7 +1,7 @@
 """Real servers for tests: PostgreSQL and something that speaks S3, started and stopped by the test
 run.
 
-They listen on the loopback interface on a port that was free a moment before, keep their data in a
+They listen on the loopback interface on a port that nobody else is given, keep their data in a
 temporary folder, and end with the process that started them, even when it is killed. Nothing is
 downloaded: where a server is missing, the error names the remedy.
 """
@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import importlib.util
+import itertools
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -35,9 +38,13 @@ from waterclock.errors import WaterclockError
 from waterclock.persist.blob import s3
 
 _HOST = "127.0.0.1"
-_START_SECONDS = 60.0
-_STOP_SECONDS = 30.0
+_START_SECONDS = 300.0
+_STOP_SECONDS = 120.0
 _REMEDY = "Run `make setup-test`."
+_PORTS = range(12_000, 32_000)
+"""Below those that the system gives to connections: what restarts finds its port free again."""
+_reserved: list[int] = []
+"""Open files whose locks keep ports for this process."""
 
 
 class ServiceMissing(WaterclockError):
@@ -82,11 +89,12 @@ class RestartableService(Service):
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
-    def stop(self, *, immediate: bool = False) -> None:
-        """Stop it; `immediate` as in a crash. Idempotent."""
+    def stop(self, *, immediate: bool = False) -> int | None:
+        """Stop it; `immediate` as in a crash. How it ended, if it was running."""
         process, self._process = self._process, None
-        if process is not None:
-            stop_process(process, self.sudden if immediate else self.gentle)
+        if process is None:
+            return None
+        return stop_process(process, self.sudden if immediate else self.gentle)
 
     def close(self) -> None:
         self.stop(immediate=True)
@@ -248,12 +256,33 @@ def find_postgres_binaries() -> Path:
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind((_HOST, 0))
-        port = probe.getsockname()[1]
-    assert isinstance(port, int)
-    return port
+    """A port that nobody uses now, and that no process of a test run is given before this ends."""
+    first = random.SystemRandom().choice(_PORTS)
+    for port in itertools.chain(range(first, _PORTS.stop), range(_PORTS.start, first)):
+        if _is_free(port) and _try_reserve(port):
+            return port
+    raise RuntimeError(f"all ports from {_PORTS.start} to {_PORTS.stop} are in use")
+
+
+def _is_free(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.socket() as probe:
+        probe.bind(("", port))
+        return True
+    return False
+
+
+def _try_reserve(port: int) -> bool:
+    """Lock a file that stands for the port, until this process ends."""
+    folder = Path(tempfile.gettempdir()) / f"waterclock-ports-{os.geteuid()}"
+    folder.mkdir(exist_ok=True)
+    file = os.open(folder / str(port), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        return False
+    _reserved.append(file)
+    return True
 
 
 def _postgres_folders() -> Iterator[Path]:
@@ -312,11 +341,14 @@ def _failed(program: str, log: Path) -> RuntimeError:
     return RuntimeError(f"{program} did not start:\n{log.read_text(errors='replace')[-4000:]}")
 
 
-def stop_process(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
-    """End a process that was spawned, with a signal, or by force if that does not do."""
+def stop_process(process: subprocess.Popen[bytes], how: signal.Signals) -> int:
+    """End a process that was spawned, with a signal, or by force if that does not do.
+
+    Returns its exit code, or what killed it, negative.
+    """
     process.send_signal(how)
     try:
-        process.wait(_STOP_SECONDS)
+        return process.wait(_STOP_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait()
+        return process.wait()

@@ -106,7 +106,7 @@ class HeldConsensus(MemoryConsensus):
 
     def append(self, position: int, entry: bytes) -> None:
         self.asked.set()
-        assert self.let_through.wait(30)
+        assert self.let_through.wait(300)
         super().append(position, entry)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,8 @@ def with_files(
 async def until(client: Client, query: str, expected: list[tuple[Any, ...]]) -> None:
     """Wait until the query has this answer."""
     found: Any = None
-    for _ in range(300):
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline:
         with contextlib.suppress(WaterclockError):
             found = await client.rows(query)
             if sorted(found) == sorted(expected):
@@ -51,7 +53,8 @@ async def until(client: Client, query: str, expected: list[tuple[Any, ...]]) -> 
 
 async def until_error(client: Client, query: str) -> WaterclockError:
     """Wait until the query fails; with what."""
-    for _ in range(300):
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline:
         try:
             await client.rows(query)
         except WaterclockError as error:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
+import pytest
 
 from waterclock.adapter.sequencer.debezium_sources import tables_of
+from waterclock.storage.sources.kafka import cluster
 from waterclock.testing.adapter_world import AdapterWorld, in_world
 
 SOURCE = "CREATE SOURCE s FROM KAFKA CONNECTION k {} FORMAT TEXT"
@@ -92,12 +93,12 @@ async def test_transaction_topics_that_do_not_say_enough(world: AdapterWorld) ->
 async def test_brokers_that_nobody_is_at(world: AdapterWorld) -> None:
     client = await world.connect()
     await client.run("CREATE CONNECTION k TO KAFKA (BROKER '127.0.0.1:1')")
-    began = time.monotonic()
-    assert await refused(world, SOURCE.format("(TOPIC 't')")) == (
-        "08000",
-        'the brokers of connection "k" can not be reached',
-    )
-    assert time.monotonic() - began < 10
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(cluster, "_SECONDS", 3600.0)  # nothing is waited for that nobody gives
+        assert await refused(world, SOURCE.format("(TOPIC 't')")) == (
+            "08000",
+            'the brokers of connection "k" can not be reached',
+        )
 
 
 @in_world

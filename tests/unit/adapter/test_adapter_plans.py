@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pyarrow as pa
@@ -224,9 +225,18 @@ async def test_a_write_that_nobody_waits_for(world: AdapterWorld) -> None:
     """A client that goes in the middle of its commit takes nothing with it."""
     client = await made(world)
     gone = await world.connect()
-    with world.core.tables._commit_lock:  # the writer can not go on now
+    tables = world.core.tables
+    handed_over = asyncio.Event()
+    hand_over = tables._hand_over
+
+    def handing_over(loop: asyncio.AbstractEventLoop) -> None:
+        hand_over(loop)
+        handed_over.set()
+
+    tables._hand_over = handing_over  # type: ignore[method-assign]
+    with tables._commit_lock:  # the writer can not go on now
         going = asyncio.create_task(gone.run("INSERT INTO t (a) VALUES (50)"))
-        await asyncio.sleep(0.1)
+        await handed_over.wait()
         going.cancel()
         with pytest.raises(asyncio.CancelledError):
             await going
@@ -241,14 +251,16 @@ async def test_a_statement_is_stopped_and_the_session_goes_on(world: AdapterWorl
     for stop in (client.session.cancel, None):
         if stop is None:
             await client.run("SET statement_timeout = '50ms'")
-        running = asyncio.create_task(client.run("SELECT pg_sleep(30)"))
-        await asyncio.sleep(0.1)
-        if stop is not None:
+        running = asyncio.create_task(client.run("SELECT pg_sleep(600)"))
+        while stop is not None and not running.done():  # it may not have begun
             stop()
+            await asyncio.sleep(0.001)
         with pytest.raises(StatementCancelled) as told:
             await running
         assert told.value.sqlstate == "57014"
-        await client.run("RESET statement_timeout")
+        while client.session.settings.get("statement_timeout") != "0":
+            with contextlib.suppress(StatementCancelled):  # it must be done in that time itself
+                await client.run("RESET statement_timeout")
         assert await client.rows("SELECT a FROM t WHERE a = 1") == [(1,)]
         assert not running.cancelled()
 

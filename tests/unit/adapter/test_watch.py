@@ -59,20 +59,25 @@ async def test_a_request_that_comes_late_does_not_stop_the_next_statement() -> N
 @in_loop
 async def test_the_clock_runs_until_the_last_row_is_taken() -> None:
     watch = Watch()
-    await watch.run(lambda: asyncio.sleep(0), 20)
-    with pytest.raises(StatementCancelled, match="statement timeout"):
+
+    async def take() -> None:
+        await watch.run(lambda: asyncio.sleep(0), 20)
         async for _ in watch.stoppable(_endless()):
             pass
+
+    with pytest.raises(StatementCancelled, match="statement timeout"):
+        await take()
 
 
 @in_loop
 async def test_what_has_no_end_of_its_own_outlasts_the_clock() -> None:
     watch = Watch()
-    await watch.run(lambda: asyncio.sleep(0), 10)
+    await watch.run(lambda: asyncio.sleep(0), 3_600_000)
+    clock = watch._timeout
+    assert clock is not None
     watch.stop_clock()
-    rows = watch.stoppable(_endless())
-    await asyncio.sleep(0.05)
-    assert await anext(rows) == _ROW
+    assert clock.cancelled()
+    assert await anext(watch.stoppable(_endless())) == _ROW
 
 
 @in_loop

@@ -236,7 +236,7 @@ def test_a_client_that_leaves_cancels_its_statement(served: Served) -> None:
         while not served.front.sessions:
             await asyncio.sleep(0.001)
         gone.set()
-        await asyncio.wait({served_app}, timeout=10)
+        await asyncio.wait({served_app}, timeout=120)
         del client
 
     served.call(leave)

@@ -184,7 +184,7 @@ def test_a_crash_inside_put_leaves_all_or_nothing(
     """The syncs are, in order, those of the data, of the new folder's name, and of the object's."""
     FileBlob(tmp_path).put("other", b"x")
     command = script(EXIT_INSIDE_PUT, str(tmp_path), name, str(call))
-    assert subprocess.run(command, timeout=60, check=False).returncode == 7
+    assert subprocess.run(command, timeout=240, check=False).returncode == 7
     blob = FileBlob(tmp_path)
     assert list(blob.list("")) == (["other", "shard/new"] if visible else ["other"])
     if visible:

@@ -12,7 +12,7 @@ import pytest
 
 from waterclock.persist.committer import Committer, Group, Waiting
 
-PATIENCE_S = 20
+PATIENCE_S = 120
 
 
 def quick() -> bool:

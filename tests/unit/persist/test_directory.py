@@ -85,7 +85,7 @@ def test_a_second_opener_is_refused_and_told_by_whom(tmp_path: Path) -> None:
 def test_the_lock_of_a_killed_server_is_free(tmp_path: Path) -> None:
     with holder(tmp_path) as process:
         process.send_signal(signal.SIGKILL)
-        process.wait(20)
+        process.wait(120)
         directory = DataDirectory(tmp_path)
         assert (tmp_path / "LOCK").read_text() == f"{os.getpid()}\n"
         directory.consensus.close()

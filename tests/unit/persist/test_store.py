@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as StillRunning
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pytest
@@ -30,7 +31,7 @@ from waterclock.testing.persist_world import (
     open_store,
 )
 
-PATIENCE_S = 20
+PATIENCE_S = 120
 
 
 class Refused(WaterclockError):
@@ -351,25 +352,19 @@ def test_closing_while_others_submit_never_hangs(pool: ThreadPoolExecutor) -> No
         store = open_store()
         ready = threading.Barrier(5)
 
-        def work(name: str, store: Store = store, ready: threading.Barrier = ready) -> int:
+        def work(store: Store = store, ready: threading.Barrier = ready) -> None:
             ready.wait(PATIENCE_S)
-            for done in range(100_000):
-                try:
+            with suppress(Unavailable):
+                while True:
                     store.commit(lambda _: ([], None))
-                except Unavailable:
-                    return done
-            raise AssertionError(name)
 
-        async def work_async(store: Store = store, ready: threading.Barrier = ready) -> int:
+        async def work_async(store: Store = store, ready: threading.Barrier = ready) -> None:
             ready.wait(PATIENCE_S)
-            for done in range(100_000):
-                try:
+            with suppress(Unavailable):
+                while True:
                     await store.commit_soon(lambda _: ([], None))
-                except Unavailable:
-                    return done
-            raise AssertionError
 
-        workers = [pool.submit(work, f"w{i}") for i in range(2)]
+        workers = [pool.submit(work) for _ in range(2)]
         workers += [pool.submit(asyncio.run, work_async()) for _ in range(2)]
         ready.wait(PATIENCE_S)
         time.sleep(0.002 * (turn % 4))

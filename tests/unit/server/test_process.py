@@ -41,7 +41,7 @@ def test_the_first_signal_asks_and_the_second_ends(again: bool, code: int) -> No
         [sys.executable, "-c", _SIGNALLED.format(again=again)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
     assert (done.returncode, done.stdout) == (code, "stopping\n"), done.stderr
 

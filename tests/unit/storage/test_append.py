@@ -494,7 +494,7 @@ def test_a_loop_that_is_gone_holds_nobody_up() -> None:
 
     async def give_up() -> None:
         task = asyncio.create_task(world.storage.append_async(write(written, 5)))
-        await asyncio.to_thread(log.asked.wait, 30)
+        await asyncio.to_thread(log.asked.wait, 120)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

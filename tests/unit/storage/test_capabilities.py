@@ -249,13 +249,13 @@ def test_an_action_has_no_effect_before_it_is_durable() -> None:
     writer = threading.Thread(target=world.storage.append, args=(change,))
     writer.start()
     try:
-        assert log.asked.wait(30)
+        assert log.asked.wait(120)
         assert subscription.receive(0.05) is None, "upper has not moved for anybody"
         assert writer.is_alive()
     finally:
         log.let_through.set()
-        writer.join(30)
-    assert subscription.receive(30) is not None
+        writer.join(120)
+    assert subscription.receive(120) is not None
     world.storage.close()
 
 

@@ -83,7 +83,7 @@ class Receiver:
             self.error = error
 
     def join(self) -> None:
-        self.thread.join(30)
+        self.thread.join(120)
         assert not self.thread.is_alive()
 
 
@@ -374,7 +374,7 @@ def test_a_cancel_is_not_lost_however_it_falls(world: MemoryWorld, table: Table)
 
     subscription._news = Interrupted()
     receiver = Receiver(subscription)
-    receiver.thread.join(2)
+    receiver.thread.join(60)
     heard = not receiver.thread.is_alive()
     subscription._news.set()
     receiver.join()
@@ -533,7 +533,7 @@ def test_an_abandoned_subscription_can_be_collected_anywhere() -> None:
             target=world.storage._store.read, args=(lambda _: gc.collect(),), daemon=True
         )
         looking.start()
-        looking.join(2)
+        looking.join(60)
     finally:
         gc.enable()
     assert not looking.is_alive()

@@ -24,6 +24,11 @@ def test_the_settings_of_a_property(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (examples(40).max_examples, examples(40).deadline) == (20, None)
 
 
+def test_the_whole_run_takes_the_same_examples_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert examples(40).derandomize
+
+
 @pytest.mark.parametrize("percent", ["0", "-5"])
 def test_no_examples_are_refused(percent: str) -> None:
     with pytest.raises(AssertionError, match="percentage"):

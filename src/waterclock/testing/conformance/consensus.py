@@ -203,7 +203,7 @@ class ConsensusConformance:
             won = []
             with contextlib.closing(open_log()) as log:
                 for position in range(1, self.rounds + 1):
-                    barrier.wait(60)
+                    barrier.wait(120)
                     entry = b"%d of racer %d" % (position, racer)
                     with contextlib.suppress(PositionTaken):
                         log.append(position, entry)

@@ -3,9 +3,10 @@
     python -m waterclock.testing.crash.files DIR [spark] [dies=N]
 
 It reads the lines of the files in `DIR/in` until somebody kills it, or until it has read the line
-`end`. With `spark`, executors read, and it says `reading` whenever they begin. With N it kills
-itself when a read has given so many batches (`mortal`). What it did is judged by whoever opens the
-data.
+`end`. It says `running` when it begins, and `moved` when something new is durable. With `spark`,
+executors read; they never come to an end, and it says `reading` when they have begun. With N it
+kills itself when a read has given so many batches (`mortal`). What it did is judged by whoever
+opens the data.
 """
 
 from __future__ import annotations
@@ -102,7 +103,11 @@ class FilesServer:
             interval_ms=_INTERVAL_MS,
         )
         loop.add(self.description)
+        has_moved = False
         while "end" not in self.updates(LINES)["text"].to_pylist():
+            if not has_moved and loop.reports()[0].statistics.updates:
+                has_moved = True
+                print("moved", flush=True)
             time.sleep(0.05)
         loop.close()
 

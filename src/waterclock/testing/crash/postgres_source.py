@@ -4,8 +4,9 @@
 
 At the first start it makes a source of all that publication `p` has. Then it runs until somebody
 kills it, or until everything up to the LSN is durable. It says `running` when it begins, and
-`moved` when something new is durable. With `spark`, executors read the first contents, and it says
-`reading` when they begin. With N it kills itself when a read has given so many batches (`mortal`).
+`moved` when something new is durable. With `spark`, executors read the first contents; they never
+come to an end, and it says `reading` when they have begun. With N it kills itself when a read has
+given so many batches (`mortal`).
 What it did is judged by whoever opens the data.
 """
 

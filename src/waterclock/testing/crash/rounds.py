@@ -2,8 +2,10 @@
 
 All rounds share one data directory. The kill comes at a random moment after the start of the
 writer: sometimes while it opens and recovers, mostly while its threads append, merge, sweep and cut
-the log. Delays and commands are drawn from the seed; how the threads interleave is not, so a seed
-gives the same kind of run again, not the same run. The directory of a failed run is left as it is.
+the log. That is after a while and after some work, so that a round is worth something however fast
+the machine is. Delays and commands are drawn from the seed; how the threads interleave is not, so a
+seed gives the same kind of run again, not the same run. The directory of a failed run is left as it
+is.
 
 The driver imports everything once and then only forks: a child that writes, and after it a child
 that checks. It touches no data itself. A process with threads can not be forked safely, and the
@@ -38,6 +40,8 @@ from waterclock.testing.thresholds import small_thresholds
 EARLY_S = 0.06
 """A kill within that time meets a writer that is still opening, or has just begun."""
 LATE_S = 0.4
+MOST_WORK = 30_000
+"""What journals may have to hold, in bytes, before a writer that has begun is killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,8 @@ def run(directory: Path, rounds: int, seed: int, sabotage: str | None = None) ->
     for number in range(1, rounds + 1):
         early = random.random() < 0.2
         delay_s = random.uniform(0, EARLY_S) if early else random.uniform(EARLY_S, LATE_S)
-        _kill_after(directory, number, delay_s, random.getrandbits(32))
+        work = 0 if early else random.randint(MOST_WORK // 30, MOST_WORK)
+        _kill_after(directory, number, delay_s, work, random.getrandbits(32))
         if sabotage is not None and number == rounds:
             SABOTAGE[sabotage](directory / "data")
         _check_in_child(directory, number, random.getrandbits(32))
@@ -69,7 +74,7 @@ def run(directory: Path, rounds: int, seed: int, sabotage: str | None = None) ->
     return dict(load(directory).counts)
 
 
-def _kill_after(directory: Path, number: int, delay_s: float, seed: int) -> None:
+def _kill_after(directory: Path, number: int, delay_s: float, work: int, seed: int) -> None:
     memory = load(directory)
 
     def write() -> None:
@@ -77,11 +82,17 @@ def _kill_after(directory: Path, number: int, delay_s: float, seed: int) -> None
 
     child = _fork(directory, write)
     time.sleep(delay_s)
+    while _has_not_ended(child) and sum(each.stat().st_size for each in journals(directory)) < work:
+        time.sleep(0.001)
     os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     said = (directory / "stderr").read_text()
     if not os.WIFSIGNALED(status) or os.WTERMSIG(status) != signal.SIGKILL or said:
         raise Failed(number, f"the writer ended by itself or complained:\n{said}")
+
+
+def _has_not_ended(child: int) -> bool:
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
 def _check_in_child(directory: Path, number: int, seed: int) -> None:

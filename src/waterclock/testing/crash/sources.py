@@ -1,13 +1,13 @@
 """A server that only runs sources, to be killed.
 
-    python -m waterclock.testing.crash.sources DIR [dies=N]
+    python -m waterclock.testing.crash.sources DIR [dies=N] [MS]
 
 At the first start it makes a counter and a bank of transfers, both quick; then it runs until
 somebody kills it, or until both have ended. With N it kills itself when a read has given so many
 batches (`mortal`). What it did is judged by whoever opens the data.
 
-Its clock stands still while it is dead, so that every life has its share of the work. The first
-quarter of the history is compacted on the way.
+Its clock stands still while it is dead, and whenever it has come to MS, so that every life has its
+share of the work. The first quarter of the history is compacted on the way.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ class SourcesServer:
         self._notes.change({"created": str(created).encode(), _TOKENS: msgspec.json.encode(tokens)})
         return created
 
-    def run(self, dies_after: int | None = None) -> None:
+    def run(self, dies_after: int | None = None, latest_ms: int | None = None) -> None:
         """Until everything has ended."""
-        clock = self._clock()
+        clock = self._clock(latest_ms)
         loop = Ingestions(
             self.storage,
             self.store,
@@ -96,11 +96,12 @@ class SourcesServer:
             self.holds.allow_compaction(min(clock() - 50, COUNT // 4))
         loop.close()
 
-    def _clock(self) -> Clock:
+    def _clock(self, latest_ms: int | None) -> Clock:
         """Milliseconds that go on from the last time that anything is complete to."""
         last = max(each or 0 for each in self.uppers().values())
+        end = max(last, 10**12 if latest_ms is None else latest_ms)
         began = time.monotonic_ns()
-        return lambda: last + (time.monotonic_ns() - began) // 1_000_000
+        return lambda: min(end, last + (time.monotonic_ns() - began) // 1_000_000)
 
     def uppers(self) -> dict[GlobalId, int | None]:
         """How far the collections are complete."""
@@ -126,8 +127,10 @@ def _description(kind: str, data: GlobalId, remap: GlobalId, created: int) -> So
 
 def main() -> None:
     server = SourcesServer(Path(sys.argv[1]))
+    asked = sys.argv[2:]
+    dies_after = taken_from(asked)
     print("running", flush=True)
-    server.run(taken_from(sys.argv[2:]))
+    server.run(dies_after, int(asked[0]) if asked else None)
     server.close()
 
 

@@ -45,7 +45,7 @@ class Oracle:
     def __init__(self, connection: psycopg.Connection, timezone: str) -> None:
         self._connection = connection
         connection.execute(f"SET timezone = '{timezone}'".encode())
-        connection.execute("SET statement_timeout = '60s'")
+        connection.execute("SET statement_timeout = '600s'")
         connection.execute(_TRY.encode())
 
     def create(self, name: str, types: Sequence[str], rows: Sequence[Row]) -> None:

@@ -234,8 +234,9 @@ def test_cancelling(world: World) -> None:
     threading.Timer(0.1, cancellation.cancel).start()
     with pytest.raises(QueryCancelled, match="canceling statement due to user request"):
         world.answerer.execute("select pg_sleep(60)", [], world.session, (), cancellation)
-    slow = """select count(*) from pg_attribute a, pg_attribute b, pg_attribute c
-              where a.attname || b.attname = c.attname"""
+    slow = """select count(*)
+              from pg_attribute a, pg_attribute b, pg_attribute c, pg_attribute d, pg_attribute e
+              where a.attname || b.attname || c.attname || d.attname = e.attname"""
     cancellation = Cancellation()
     threading.Timer(0.2, cancellation.cancel).start()
     with pytest.raises(QueryCancelled):
