@@ -41,7 +41,7 @@ def finished_shop(path: Path, spark: SparkSession) -> Shop:
     return shop
 
 
-def await_end(shop: Shop, patience_s: float = 60) -> None:
+def await_end(shop: Shop, patience_s: float = 600) -> None:
     deadline = time.monotonic() + patience_s
     while any(health is not Health.FINISHED for health in healths(shop)):
         assert time.monotonic() < deadline, healths(shop)

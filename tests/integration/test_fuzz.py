@@ -19,7 +19,7 @@ from waterclock.testing.fuzz.runner import Runner, Tally
 from waterclock.testing.fuzz.sabotage import SABOTAGE, sabotaged
 from waterclock.testing.fuzz.shrink import shrunk
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(3600)]
 
 KNOWN = json.loads((Path(__file__).parent / "fuzz_cases.json").read_text())
 SEEDS = int(os.environ.get("WATERCLOCK_FUZZ_SEEDS", "10"))

@@ -8,6 +8,7 @@ is evaluated alone, so that errors are known by time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -19,6 +20,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from waterclock.compute.catalyst.types import arrow_schema, loosened
+from waterclock.compute.faults import ENGINE_ERRORS
 from waterclock.testing.brief_spark import TINY
 
 _TUNED = {
@@ -68,16 +70,19 @@ def evaluated(frames: Mapping[int, DataFrame]) -> dict[int, Answer]:
         together = together.unionAll(frame)
     try:
         table = together.toArrow()
-    except PySparkException:
+    except ENGINE_ERRORS:
         return {time: _alone(frame) for time, frame in frames.items()}
     when = table[_TIME].to_numpy()
     rows = table.drop_columns([_TIME])
     return {time: rows.filter(pa.array(when == time)) for time in frames}
 
 
-def reason(error: PySparkException) -> str:
+def reason(error: Exception) -> str:
     """Why Spark does not give an answer, in short."""
-    return error.getCondition() or str(error).splitlines()[0][:200]
+    if isinstance(error, PySparkException) and (condition := error.getCondition()):
+        return condition
+    named = re.search(r"Exception: \[([A-Z_.]+)\]", str(error))
+    return named[1] if named else str(error).splitlines()[0][:200]
 
 
 def _table(struct: StructType, rows: Sequence[Sequence[Any]]) -> pa.Table:
@@ -90,7 +95,7 @@ def _table(struct: StructType, rows: Sequence[Sequence[Any]]) -> pa.Table:
 def _alone(frame: DataFrame) -> Answer:
     try:
         return _named(frame).toArrow()
-    except PySparkException as error:
+    except ENGINE_ERRORS as error:
         return Wrong(reason(error))
 
 

@@ -59,7 +59,7 @@ def evaluated(history: pa.Table, keys: int, time: int, *, always: bool) -> tuple
 @examples(120)
 @given(
     st.tuples(st.integers(0, 2), st.booleans()).flatmap(
-        lambda n: st.tuples(st.just(n[0]), histories([*[ANY] * n[0], VALUES, VALUES], signed=n[1]))
+        lambda n: st.tuples(st.just(n[0]), histories([*[ANY] * n[0], ANY, VALUES], signed=n[1]))
     ),
     windows(),
     st.booleans(),

@@ -104,6 +104,19 @@ def test_many_wide_columns_still_order_row_by_row() -> None:
     assert np.argsort(lexicographic(columns, 4)).tolist() == [0, 2, 3, 1]
 
 
+@pytest.mark.parametrize("width", [2, 5])
+def test_structs_of_many_values_are_ranked_without_gaps(width: int) -> None:
+    """Else a table of all ranks has no room in memory, and two structs none in 64 bits."""
+    draw = np.random.default_rng(3)
+    fields = [draw.permutation(4000) for _ in range(width)]
+    names = [f"f{n}" for n in range(width)]
+    found = ranks(pa.StructArray.from_arrays(list(map(pa.array, fields)), names=names))
+    assert (found == fields[0] + 1).all()
+    before = draw.permutation(4000) // 40
+    rows = sorted(range(4000), key=lambda n: (before[n], fields[0][n]))
+    assert np.argsort(lexicographic([before, found], 4000)).tolist() == rows
+
+
 def test_numbers_of_any_range_are_ordered() -> None:
     extremes = np.array([2**63 - 1, -(2**63), 0, -(2**63)])
     assert ascending(extremes).tolist() == [1, 3, 2, 0]

@@ -71,7 +71,7 @@ class Told:
 
     def advance(self) -> bool:
         if self.waits_for is not None:
-            assert self.waits_for.wait(10)
+            assert self.waits_for.wait(120)
         self.threads.append(threading.get_ident())
         return True
 
@@ -177,7 +177,7 @@ def test_quiet_groups_share_a_thread_and_wait_for_nobody(schedule: Schedule) -> 
 
     releasing = threading.Thread(target=release)
     releasing.start()
-    assert schedule.tick(10)
+    assert schedule.tick(120)
     releasing.join()
     assert len({group.threads[0] for group in quick}) == 1
     assert len(slow.threads) == 1

@@ -62,7 +62,7 @@ def started(module: str, folder: Path) -> Iterator[Daemon]:
 
 
 def ended(pid: int) -> bool:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while Path(f"/proc/{pid}").exists():
         if time.monotonic() > deadline:
             return False

@@ -23,6 +23,7 @@ WANTED = {
     "semi join",
     "anti join",
     "lateral join",
+    "join without equality",
     "equality",
     "null-safe equality",
     "residual condition",
@@ -33,6 +34,7 @@ WANTED = {
     "scalar subquery",
     "correlated scalar subquery",
     "subquery under OR",
+    "nested subquery",
     "filter",
     "distinct aggregate",
     "several distinct aggregates",
@@ -89,6 +91,8 @@ def test_a_case_is_the_same_after_json(seed: int) -> None:
     assert read.relations == case.relations
     assert read.lives == case.lives
     assert read.steps == case.steps
+    for before, after in zip(case.queries, read.queries, strict=True):
+        assert (before.comes, before.goes) == (after.comes, after.goes)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -115,6 +119,11 @@ def test_histories_have_what_makes_views_go_wrong() -> None:
     assert any(value is None for life in lives for value in life.row)
     assert any(case.steps.restarts for case in cases)
     assert any(case.steps.crashes for case in cases)
+    assert any(case.steps.wide_rows for case in cases)
+    asked = [(each, len(case.steps.uppers)) for case in cases for each in case.queries]
+    assert any(0 < each.comes < steps for each, steps in asked)
+    assert any(each.goes and 0 < each.goes < steps for each, steps in asked)
+    assert all(any(map(each.is_there, range(steps))) for each, steps in asked)
     emptied = [
         (case, name, time)
         for case in cases
@@ -154,6 +163,7 @@ def test_shrinking_leaves_what_matters_and_nothing_else() -> None:
     assert [life.row for life in small.lives] == [culprit.row]
     assert len(small.steps.uppers) == 1
     assert not small.steps.restarts
+    assert (small.queries[0].comes, small.queries[0].goes) == (0, None)
     assert small.queries[0].tree.size <= case.queries[0].tree.size
 
 

@@ -25,12 +25,13 @@ _LIMIT = 2**62
 
 
 def ranks(array: pa.Array) -> Codes:
-    """The rank of each value: 0 for null, from 1 on for others."""
+    """The rank of each value: 0 for null, from 1 on for others, and none above their number."""
     if pa.types.is_map(array.type):
         array = entries(array)
     kind = array.type
     if pa.types.is_struct(kind):
-        found = lexicographic([ranks(field) for field in array.flatten()], len(array)) + 1
+        fields = lexicographic([ranks(field) for field in array.flatten()], len(array))
+        found = ordinals(fields)[0] + 1
     elif pa.types.is_list(kind):
         found = _list_ranks(array)
     elif is_word(kind):
@@ -43,7 +44,10 @@ def ranks(array: pa.Array) -> Codes:
 
 
 def lexicographic(columns: Sequence[Codes], length: int) -> Codes:
-    """One non-negative number for each row of ranks, in the order of the rows."""
+    """One non-negative number for each row of ranks, in the order of the rows.
+
+    No rank may be so high that it has no room in 64 bits beside the number of rows.
+    """
     result = np.zeros(length, dtype=np.int64)
     for column in columns:
         width = int(column.max(initial=0)) + 1

@@ -15,6 +15,10 @@ it. With that:
 Conditions of NOT IN have their own way (`not_in`). Subqueries in a condition become columns of the
 left side first (`subqueries`).
 
+A set has one zero, and the rows of a side may have two, which a condition can tell apart by their
+texts. So where whole rows make a set that a condition is asked of, the signs of zeros are columns
+of it too.
+
 A side that is used several times is one node with several readers: its state is shared.
 """
 
@@ -30,6 +34,7 @@ from waterclock.compute.errors import NotMaintainable
 from waterclock.compute.plan import not_in, subqueries, temporal
 from waterclock.compute.plan.linear import Linears, attributes_of
 from waterclock.compute.plan.nodes import (
+    Attribute,
     Attributes,
     Distinct,
     Equal,
@@ -45,6 +50,7 @@ if TYPE_CHECKING:
     from waterclock.compute.plan.translate import Translation
 
 _TRUE, _FALSE = True, False
+_FLOATING = ('"float"', '"double"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +209,7 @@ def _semi(linears: Linears, sides: _Sides) -> Node:
     if is_unique(sides.keyed_right, keys):
         return partnered
     if sides.has_residual or not sides.on:
-        return _among(linears, sides.left, Distinct(partnered))
+        return _among(linears, sides.left, partnered)
     return _with_keys(linears, sides)
 
 
@@ -215,11 +221,33 @@ def _with_keys(linears: Linears, sides: _Sides) -> Node:
     return linears.pick(Join(sides.keyed_left, distinct, on), sides.left.output)
 
 
-def _among(linears: Linears, rows: Node, distinct: Node) -> Node:
-    """Those of the rows that occur in a set of whole rows."""
-    members = linears.copied(distinct)
-    on = tuple(Equal(i, i, null_safe=True) for i in range(len(rows.output)))
-    return linears.pick(Join(rows, members, on), rows.output)
+def _among(linears: Linears, rows: Node, others: Node) -> Node:
+    """Those of the rows that occur among others, which have the same columns."""
+    marked, _ = linears.with_columns(rows, _zeros(linears, rows.output))
+    signed, _ = linears.with_columns(others, _zeros(linears, others.output))
+    members = linears.copied(Distinct(signed))
+    on = tuple(Equal(i, i, null_safe=True) for i in range(len(marked.output)))
+    return linears.pick(Join(marked, members, on), rows.output)
+
+
+def _zeros(linears: Linears, columns: Sequence[Attribute]) -> list[Expression]:
+    """For each column that has floating-point numbers the text of its zeros, or of all of it."""
+    build = linears.builder
+    found: list[Expression] = []
+    for column in columns:
+        if not _has_floats(column):
+            continue
+        value = linears.reference(column)
+        text = build.as_text(value)
+        if column.type in _FLOATING:
+            zero = build.cast(build.literal(0, '"integer"'), column.type)
+            text = build.call("If", build.call("EqualTo", value, zero), text, build.null_like(text))
+        found.append(text)
+    return found
+
+
+def _has_floats(column: Attribute) -> bool:
+    return any(kind in column.type for kind in _FLOATING)
 
 
 def _minus(rows: Node, others: Node) -> Node:
@@ -264,8 +292,10 @@ def _single(
         only = linears.builder.all_of(conjuncts)
         rows = right if only is None else temporal.filtered(linears, right, only)
         return Join(left, Single(rows, ()), ())
-    asking = linears.copied(Distinct(linears.pick(left, asked)))
-    copies = {a.id: linears.reference(c) for a, c in zip(asked, asking.output, strict=True)}
+    marks = _zeros(linears, asked)
+    narrow, _ = linears.with_columns(linears.pick(left, asked), marks)
+    asking = linears.copied(Distinct(narrow))
+    copies = _with_signs(linears, asked, asking.output)
 
     def copied(expression: Expression) -> Expression | None:
         if expression.kind != "AttributeReference":
@@ -275,13 +305,32 @@ def _single(
     condition = [linears.builder.rewrite(conjunct, copied) for conjunct in conjuncts]
     found = _split(linears, asking, right, condition).pairs
     found = linears.pick(found, (*asking.output, *right.output))
+    marked, signs = linears.with_columns(left, marks)
     place = {a.id: i for i, a in enumerate(left.output)}
-    on = tuple(Equal(place[a.id], i, null_safe=True) for i, a in enumerate(asked))
-    joined = Join(left, Single(found, tuple(range(len(asked)))), on)
+    places = (*(place[a.id] for a in asked), *signs)
+    on = tuple(Equal(mine, i, null_safe=True) for i, mine in enumerate(places))
+    joined = Join(marked, Single(found, tuple(range(len(places)))), on)
     columns = [linears.reference(a) for a in (*left.output, *right.output)]
     alone = _minus(left, linears.pick(joined, left.output))
     parts = linears.computed(joined, columns, output), _padded(linears, alone, output, before=0)
     return Union(parts, output)
+
+
+def _with_signs(linears: Linears, columns: Attributes, held: Attributes) -> dict[int, Expression]:
+    """Columns by their ids, of a set that has them and then the texts of their zeros."""
+    build = linears.builder
+    texts = iter(held[len(columns) :])
+    found: dict[int, Expression] = {}
+    for column, own in zip(columns, held, strict=False):
+        value = linears.reference(own)
+        if _has_floats(column):
+            text = linears.reference(next(texts))
+            if column.type in _FLOATING:
+                zero = build.cast(build.literal(-0.0, '"double"'), column.type)
+                is_minus = build.call("EqualNullSafe", text, build.text("-0.0"))
+                value = build.call("If", is_minus, zero, value)
+        found[column.id] = value
+    return found
 
 
 def _existence(linears: Linears, sides: _Sides, output: Attributes) -> Node:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from waterclock.testing.fuzz.drawing import Draw, Query
-from waterclock.testing.fuzz.expressions import TEMPLATES, Column, Exactness, Scope
+from waterclock.testing.fuzz.expressions import Column, Exactness, Scope
 from waterclock.testing.fuzz.sources import from_clause
 from waterclock.testing.fuzz.subqueries import now
 from waterclock.testing.fuzz.trees import Tree, clause, listed, query
+from waterclock.testing.fuzz.values import KINDS
 
 _EXACT, _ROUNDED, _LOOSE = Exactness.EXACT, Exactness.ROUNDED, Exactness.LOOSE
 
@@ -37,6 +38,8 @@ _EXTREMES: Sequence[Aggregate] = (
     ("max({double})", "double", _EXACT),
     ("bool_and({boolean})", "boolean", _EXACT),
     ("bool_or({boolean})", "boolean", _EXACT),
+    ("max(array({double}, {double}))", "doubles", _EXACT),
+    ("min(named_struct('x', {date}, 'y', {int})).y", "int", _EXACT),
 )
 _DISTINCT: Sequence[Aggregate] = (
     ("count(DISTINCT {int})", "bigint", _EXACT),
@@ -72,8 +75,8 @@ _FAMILIES = (
 )
 
 
-_AROUND = ("sort_array", "array_sort")
-"""Functions around an aggregate, which make its order definite."""
+_AROUND = ("sort_array", "array_sort", "min(named_struct")
+"""Templates with something around an aggregate: a definite order, or one of several values."""
 
 
 def aggregate(draw: Draw, scope: Scope) -> tuple[Tree, Column]:
@@ -125,7 +128,7 @@ def aggregation(draw: Draw, depth: int) -> Query:
 
 
 def _keys(draw: Draw, scope: Scope) -> list[tuple[str, Column]]:
-    usable = [c for c in scope if c.kind in TEMPLATES]
+    usable = [c for c in scope if c.kind in KINDS]
     count = min(len(usable), draw.one_of((0, 1, 2, 3), (1.5, 5, 3, 1)))
     return [_key(draw, column) for column in draw.pick.sample(usable, count)]
 

@@ -23,6 +23,8 @@ from waterclock.testing.fuzz.values import KINDS, from_json, to_json
 NOW = "mz_now()"
 QUERIES = 4
 """Queries that share a history: one run of the dataflow serves them all."""
+COMING, GOING = 0.12, 0.06
+"""How often a query is there for a part of the history only: the later part, or the earlier one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,13 @@ class Asked:
     is_loose: bool = False
     """Whether floating-point numbers are compared up to a relative 1e-9."""
     features: frozenset[str] = frozenset()
+    comes: int = 0
+    """The step before which it is installed."""
+    goes: int | None = None
+    """The step before which it is dropped."""
+
+    def is_there(self, step: int) -> bool:
+        return self.comes <= step and (self.goes is None or step < self.goes)
 
     @property
     def sql(self) -> str:
@@ -61,6 +70,10 @@ class Case:
         if self.is_temporal:
             return list(range(self.steps.uppers[-1]))
         return times_of(self.lives) or [0]
+
+    def there(self, step: int) -> list[int]:
+        """The numbers of the queries that are maintained during a step."""
+        return [number for number, asked in enumerate(self.queries) if asked.is_there(step)]
 
     def asking(self, queries: Sequence[Asked]) -> Case:
         """The same with other queries."""
@@ -91,7 +104,18 @@ def drawn(seed: int, *, temporal: bool = False) -> Case:
     for _ in range(QUERIES):
         found = Grammar(pick, tables, columns, temporal=temporal).draw(pick.choice((0, 1, 1, 2)))
         asked.append(Asked(found.tree, found.is_loose, found.features))
-    return Case(tables, tuple(asked), tuple(lives), steps(pick, lives), views)
+    taken = steps(pick, lives)
+    lasting = [_lasting(pick, each, len(taken.uppers)) for each in asked]
+    return Case(tables, tuple(lasting), tuple(lives), taken, views)
+
+
+def _lasting(pick: random.Random, asked: Asked, steps: int) -> Asked:
+    """The query; now and then it comes after the first step, or goes before the last."""
+    dice = pick.random()
+    if steps == 1 or dice > COMING + GOING:
+        return asked
+    step = pick.randrange(1, steps)
+    return replace(asked, comes=step) if dice < COMING else replace(asked, goes=step)
 
 
 def to_text(case: Case) -> str:
@@ -110,6 +134,9 @@ def to_text(case: Case) -> str:
         "uppers": list(case.steps.uppers),
         "restarts": sorted(case.steps.restarts),
         "crashes": sorted(case.steps.crashes),
+        "wide_rows": case.steps.wide_rows,
+        "comes": [asked.comes for asked in case.queries],
+        "goes": [asked.goes for asked in case.queries],
     }
     return "{\n" + ",\n".join(f"  {json.dumps(n)}: {_lines(v)}" for n, v in parts.items()) + "\n}"
 
@@ -129,17 +156,26 @@ def from_parts(parts: Mapping[str, Any]) -> Case:
         Life(name, _row(tables, name, row), born, died, copies)
         for name, row, born, died, copies in parts["rows"]
     )
-    loose = set(parts.get("loose", ()))
     return Case(
         tables,
-        tuple(Asked(query(sql), n in loose) for n, sql in enumerate(parts["queries"])),
+        tuple(_asked(parts, number) for number in range(len(parts["queries"]))),
         lives,
         Steps(
             tuple(parts["uppers"]),
             frozenset(parts.get("restarts", ())),
             frozenset(parts.get("crashes", ())),
+            parts.get("wide_rows"),
         ),
         {name: query(sql) for name, sql in parts.get("views", {}).items()},
+    )
+
+
+def _asked(parts: Mapping[str, Any], number: int) -> Asked:
+    return Asked(
+        query(parts["queries"][number]),
+        number in parts.get("loose", ()),
+        comes=parts["comes"][number] if "comes" in parts else 0,
+        goes=parts["goes"][number] if "goes" in parts else None,
     )
 
 

@@ -23,11 +23,17 @@ def mismatch(
     """What is wrong with the changes of a query, or None.
 
     `answers` has every time at which an input changes; at no other time may the output change,
-    save at the very first, where what does not depend on the inputs appears.
+    save at the very first, where what does not depend on the inputs appears. The query was there
+    from its first window to its last, if at all.
     """
-    for complaint in _misplaced(changes, {changes.windows[0][0], *answers}):
+    if not changes.windows:
+        return None
+    begin, end = changes.windows[0][0], changes.windows[-1][1]
+    for complaint in _misplaced(changes, {begin, *answers}):
         return complaint
     for time, answer in answers.items():
+        if not begin <= time < end:
+            continue
         errors = _errors_at(changes, time)
         if isinstance(answer, Wrong):
             if not errors:

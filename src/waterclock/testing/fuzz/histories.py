@@ -9,7 +9,6 @@ cancel; a row whose key moves is two lives that meet at a time.
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,9 @@ from waterclock.testing.fuzz.values import value
 Row = tuple[Any, ...]
 Updates = list[tuple[Row, int, int]]
 """Row, time, diff."""
+
+WIDE = 0.12
+"""How often steps are spread over many tasks, all of them or the larger ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class Steps:
     restarts: frozenset[int] = frozenset()
     crashes: frozenset[int] = frozenset()
     """Steps that are computed, lost before they are durable, and computed again."""
+    wide_rows: int | None = None
+    """From so many changes on a step is spread over many tasks, if not only from very many on."""
 
 
 def times_of(lives: Iterable[Life]) -> list[int]:
@@ -54,11 +58,8 @@ def times_of(lives: Iterable[Life]) -> list[int]:
 
 def contents(lives: Iterable[Life], relation: str, time: int) -> list[Row]:
     """The rows of an input at a time."""
-    held: Counter[Row] = Counter()
-    for life in lives:
-        if life.relation == relation and life.is_at(time):
-            held[life.row] += life.copies
-    return list(held.elements())
+    there = [life for life in lives if life.relation == relation and life.is_at(time)]
+    return [life.row for life in there for _ in range(life.copies)]
 
 
 def updates(lives: Iterable[Life], relation: str, lower: int, upper: int) -> Updates:
@@ -116,7 +117,7 @@ def _changes(
             begun.append(Life(relation, pick.choice(left).row, time))
         else:
             row = tuple(_field(pick, field.kind, field.nullable, edge) for field in fields)
-            copies = 2 if pick.random() < 0.15 else 1
+            copies = pick.choice((2, 2, 2, 5)) if pick.random() < 0.15 else 1
             begun.append(Life(relation, row, time, None, copies))
     return ended, begun
 
@@ -140,4 +141,5 @@ def steps(pick: random.Random, lives: Iterable[Life]) -> Steps:
     later = range(1, len(uppers))
     restarts = frozenset(step for step in later if pick.random() < 0.25)
     crashes = frozenset(step for step in range(len(uppers)) if pick.random() < 0.06)
-    return Steps(uppers, restarts, crashes)
+    wide_rows = pick.choice((1, 4)) if pick.random() < WIDE else None
+    return Steps(uppers, restarts, crashes, wide_rows)

@@ -102,13 +102,7 @@ class Runner:
         return case.asking(kept)
 
     def _checked(self, case: Case, tally: Tally) -> None:
-        answers = self._oracle.answers(case, case.times)
-        calm = [n for n, each in enumerate(answers) if not _has_errors(each)]
-        together = [calm, *([n] for n in range(len(answers)) if n not in calm)]
-        for numbers in together:
-            if numbers:
-                asked = case.asking([case.queries[n] for n in numbers])
-                self._group(asked, [answers[n] for n in numbers], tally)
+        self._group(case, self._oracle.answers(case, case.times), tally)
 
     def _group(self, case: Case, answers: Sequence[dict[int, Answer]], tally: Tally) -> None:
         """Maintain queries together; if that goes wrong, each alone, to know which."""

@@ -25,7 +25,14 @@ def shrunk(case: Case, fails: Fails) -> Case:
     """
     while True:
         before = case
-        for simplify in (_bold, _fewer_steps, _fewer_rows, _less_sql, _fewer_columns):
+        for simplify in (
+            _bold,
+            _always_there,
+            _fewer_steps,
+            _fewer_rows,
+            _less_sql,
+            _fewer_columns,
+        ):
             case = simplify(case, fails)
         if case == before:
             return case
@@ -42,6 +49,13 @@ def _bold(case: Case, fails: Fails) -> Case:
     return case
 
 
+def _always_there(case: Case, fails: Fails) -> Case:
+    """The query from the first step to the last."""
+    [asked] = case.queries
+    longer = case.asking([replace(asked, comes=0, goes=None)])
+    return longer if longer != case and fails(longer) else case
+
+
 def _fewer_steps(case: Case, fails: Fails) -> Case:
     for steps in _simpler_steps(case.steps):
         smaller = replace(case, steps=steps)
@@ -52,16 +66,21 @@ def _fewer_steps(case: Case, fails: Fails) -> Case:
 
 def _simpler_steps(steps: Steps) -> Iterator[Steps]:
     uppers = steps.uppers
-    if len(uppers) > 1 or steps.restarts or steps.crashes:
+    if steps != Steps(uppers[-1:]):
         yield Steps(uppers[-1:])
+    if steps.wide_rows is not None:
+        yield replace(steps, wide_rows=None)
     if steps.restarts or steps.crashes:
-        yield Steps(uppers)
+        yield replace(steps, restarts=frozenset(), crashes=frozenset())
         yield replace(steps, restarts=frozenset())
         yield replace(steps, crashes=frozenset())
     for place in range(len(uppers) - 1):
         kept = uppers[:place] + uppers[place + 1 :]
-        marks = (frozenset(n for n in m if n < len(kept)) for m in (steps.restarts, steps.crashes))
-        yield Steps(kept, *marks)
+        restarts, crashes = (
+            frozenset(n for n in marks if n < len(kept))
+            for marks in (steps.restarts, steps.crashes)
+        )
+        yield replace(steps, uppers=kept, restarts=restarts, crashes=crashes)
 
 
 def _fewer_rows(case: Case, fails: Fails) -> Case:
@@ -127,3 +146,6 @@ def _fewer_columns(case: Case, fails: Fails) -> Case:
 
 def _cut(items: tuple[T, ...], place: int) -> tuple[T, ...]:
     return items[:place] + items[place + 1 :]
+
+
+_SIMPLIFY = (_bold, _always_there, _fewer_steps, _fewer_rows, _less_sql, _fewer_columns)

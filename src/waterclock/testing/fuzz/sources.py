@@ -94,6 +94,10 @@ def join_condition(draw: Draw, left: Source, right: Source) -> Tree | None:
     ]
     if not pairs:
         return None
+    if draw.chance(0.06):
+        draw.uses("join without equality")
+        one, other = draw.one_of(pairs)
+        return Tree("boolean", (f"{one.sql} {draw.one_of(('<', '>=', '<>'))} {other.sql}",))
     chosen = draw.pick.sample(pairs, min(len(pairs), draw.one_of((1, 2), (3, 1))))
     parts: list[str | Tree] = []
     for one, other in chosen:

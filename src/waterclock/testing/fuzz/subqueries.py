@@ -48,14 +48,18 @@ def predicate(draw: Draw, scope: Scope) -> Tree:
 
 
 def exists(draw: Draw, scope: Scope) -> Tree | None:
-    """[NOT] EXISTS, correlated by equality."""
+    """[NOT] EXISTS, correlated by equality; now and then with another one inside."""
     inner = source(draw, 0)
     correlation = join_condition(draw, inner, Source(inner.tree, tuple(scope)))
     if correlation is None:
         return None
     word = draw.one_of(("EXISTS", "NOT EXISTS"))
     draw.uses(word.lower())
-    below = query("SELECT 1 FROM ", inner.tree, " WHERE ", correlation)
+    nested = exists(draw, inner.scope) if draw.chance(0.15) else None
+    more = clause("") if nested is None else clause(" AND ", nested)
+    if nested is not None:
+        draw.uses("nested subquery")
+    below = query("SELECT 1 FROM ", inner.tree, " WHERE ", correlation, more)
     return Tree("boolean", (f"{word} (", below, ")"))
 
 
@@ -65,13 +69,14 @@ def membership(draw: Draw, scope: Scope) -> Tree | None:
     pairs = _pairs(scope, inner.scope)
     if not pairs:
         return None
-    one, other = draw.one_of(pairs)
+    chosen = draw.pick.sample(pairs, min(len(pairs), draw.one_of((1, 2), (4, 1))))
+    asked, others = (", ".join(each.sql for each in side) for side in zip(*chosen, strict=True))
     word = draw.one_of(("IN", "NOT IN"))
     draw.uses(word.lower())
-    parts: list[str | Tree] = [f"SELECT {other.sql} FROM ", inner.tree]
+    parts: list[str | Tree] = [f"SELECT {others} FROM ", inner.tree]
     if draw.chance(0.4):
         parts.append(clause(" WHERE ", draw.values.condition(inner.scope)))
-    return Tree("boolean", (f"({one.sql} {word} (", query(*parts), "))"))
+    return Tree("boolean", (f"(({asked}) {word} (", query(*parts), "))"))
 
 
 def scalar(draw: Draw, scope: Scope, kind: str) -> Tree | None:

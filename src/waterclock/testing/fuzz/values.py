@@ -1,14 +1,15 @@
 """The types that relations are made of, and small pools of values for them.
 
 Pools are small so that rows meet: in joins, in groups, and as duplicates. Floating-point numbers
-are multiples of a quarter, whose sums and products are exact in any order. `edge` values are those
-at the end of a type's range, where arithmetic overflows.
+are multiples of a quarter, whose sums and products are exact in any order, or no numbers at all.
+`edge` values are those at the end of a type's range, where arithmetic overflows.
 """
 
 from __future__ import annotations
 
 import datetime
 import decimal
+import math
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -40,9 +41,34 @@ def _decimal(pick: random.Random) -> decimal.Decimal:
     return decimal.Decimal(pick.randrange(-8, 20) * 25).scaleb(-2)
 
 
+def _double(pick: random.Random) -> float:
+    if pick.random() < 0.12:
+        return pick.choice((-0.0, math.nan, math.inf, -math.inf))
+    return pick.randrange(-8, 20) / 4
+
+
+def _doubles(pick: random.Random) -> tuple[float | None, ...]:
+    return tuple(pick.choice((0.0, 1.5, math.nan, None)) for _ in range(pick.randrange(3)))
+
+
+def _parsed(held: float | None) -> Any:
+    """The number; NaN as the one that equals itself because it is the same object."""
+    return math.nan if held is not None and math.isnan(held) else held
+
+
+def _double_literal(value: float) -> str:
+    return f"{value!r}D" if math.isfinite(value) else f"double('{value}')"
+
+
 def _moment(pick: random.Random) -> datetime.datetime:
     return _MOMENT + datetime.timedelta(minutes=45 * pick.randrange(5))
 
+
+def _element(value: float | None) -> str:
+    return "NULL" if value is None else _double_literal(value)
+
+
+_WIDE = tuple(decimal.Decimal(n).scaleb(-4) for n in (0, 1, 2**64, -(2**64), 10**37, -(10**37)))
 
 KINDS: Mapping[str, Kind] = {
     "int": Kind("INT", lambda p: p.randrange(-3, 8), (2**31 - 1, -(2**31)), str, int),
@@ -74,8 +100,27 @@ KINDS: Mapping[str, Kind] = {
         lambda v: f"TIMESTAMP'{v.replace(tzinfo=None).isoformat(sep=' ')}'",
         datetime.datetime.fromisoformat,
     ),
-    "double": Kind(
-        "DOUBLE", lambda p: p.randrange(-8, 20) / 4, (1e300, -1e300), lambda v: f"{v!r}D", float
+    "double": Kind("DOUBLE", _double, (1e300, -1e300), _double_literal, _parsed),
+    "wide": Kind(
+        "DECIMAL(38,4)",
+        lambda p: p.choice(_WIDE),
+        _WIDE[-2:],
+        lambda v: f"CAST('{v}' AS DECIMAL(38,4))",
+        lambda text: decimal.Decimal(text),
+    ),
+    "binary": Kind(
+        "BINARY",
+        lambda p: p.choice((b"", b"\0", b"\0\0", b"\xff", b"ab")),
+        (b"\xff" * 40,),
+        lambda v: f"X'{v.hex()}'",
+        bytes.fromhex,
+    ),
+    "doubles": Kind(
+        "ARRAY<DOUBLE>",
+        _doubles,
+        ((1e300,),),
+        lambda v: f"CAST(array({', '.join(map(_element, v))}) AS ARRAY<DOUBLE>)",
+        lambda held: tuple(map(_parsed, held)),
     ),
 }
 
@@ -110,6 +155,8 @@ def to_json(held: Any) -> Any:
     """A value as JSON can hold it."""
     if isinstance(held, datetime.datetime | datetime.date):
         return held.isoformat()
+    if isinstance(held, bytes):
+        return held.hex()
     return str(held) if isinstance(held, decimal.Decimal) else held
 
 

@@ -8,9 +8,11 @@ take places in each that have nothing to do with each other, and which go togeth
 from __future__ import annotations
 
 from waterclock.testing.fuzz.drawing import Draw, Query
-from waterclock.testing.fuzz.expressions import TEMPLATES, Column, Exactness, Scope
+from waterclock.testing.fuzz.expressions import Column, Exactness, Scope
 from waterclock.testing.fuzz.sources import from_clause
+from waterclock.testing.fuzz.subqueries import now
 from waterclock.testing.fuzz.trees import Tree, clause, query
+from waterclock.testing.fuzz.values import KINDS
 
 _TOTAL = (
     ("row_number()", "int"),
@@ -18,7 +20,9 @@ _TOTAL = (
     ("lag({int})", "int"),
     ("lead({string}, 2)", "string"),
     ("first_value({string})", "string"),
+    ("last_value({date})", "date"),
     ("nth_value({int}, 2)", "int"),
+    ("lag({string}) IGNORE NULLS", "string"),
     ("sum({int})", "bigint"),
     ("count({string})", "bigint"),
     ("max({decimal})", "decimal"),
@@ -38,7 +42,16 @@ _FRAMES = (
     " ROWS BETWEEN 1 PRECEDING AND CURRENT ROW",
     " ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
     " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+    " ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING",
+    " ROWS BETWEEN 1 FOLLOWING AND 3 FOLLOWING",
 )
+_RANGES = (
+    "",
+    " RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING",
+    " RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+    " RANGE BETWEEN 1 FOLLOWING AND 3 FOLLOWING",
+)
+"""Over an order by one number."""
 
 
 def windowed(draw: Draw, depth: int) -> Query:
@@ -52,7 +65,7 @@ def windowed(draw: Draw, depth: int) -> Query:
     listing, columns = draw.projected(items)
     parts: list[str | Tree] = ["SELECT ", listing, " FROM ", below.tree]
     if draw.chance(0.3):
-        parts.append(clause(" WHERE ", draw.values.condition(below.scope)))
+        parts.append(clause(" WHERE ", draw.values.condition(below.scope), now(draw, below.scope)))
     return Query(query(*parts), tuple(columns))
 
 
@@ -61,20 +74,22 @@ def _function(draw: Draw, scope: Scope, form: str) -> tuple[Tree, Column]:
     partition = _partition(draw, scope)
     if form == "total":
         template, kind = draw.one_of(_TOTAL)
-        framed = template.startswith(("sum", "count", "max", "first"))
+        framed = template.startswith(("sum", "count", "max", "first", "last"))
         frame = draw.one_of(_FRAMES) if framed else ""
         over = f"{partition}ORDER BY {total_order(draw, scope)}{frame}"
     else:
         template, kind = draw.one_of(_PEERS if form == "peers" else _PEERS[2:])
-        column = draw.one_of(scope).sql
-        over = f"{partition}ORDER BY {column}" if form == "peers" else partition
+        column = draw.one_of(scope)
+        ranged = column.kind in ("int", "bigint") and not template.endswith("rank()")
+        frame = draw.one_of(_RANGES) if ranged else ""
+        over = f"{partition}ORDER BY {column.sql}{frame}" if form == "peers" else partition
     call = draw.values.filled(template, kind, scope, 0)
     exactness = Exactness.ROUNDED if template.startswith("avg") else Exactness.EXACT
     return Tree(kind, (call, f" OVER ({over.strip()})")), Column("", kind, exactness)
 
 
 def _partition(draw: Draw, scope: Scope) -> str:
-    usable = [c for c in scope if c.kind in TEMPLATES]
+    usable = [c for c in scope if c.kind in KINDS]
     if not usable or draw.chance(0.2):
         return ""
     return f"PARTITION BY {draw.one_of(usable).sql} "
