@@ -173,12 +173,30 @@ def test_what_computes_something_else_is_written_otherwise(spark: SparkSession) 
     assert not [text for text in texts.values() if "@" in text], "no place in memory is told"
 
 
+CONSTANTS = [
+    "VALUES (1, 'x')",
+    "VALUES (1, 'y')",
+    "VALUES (1, NULL)",
+    "VALUES (X'05', array(X'01'))",
+    "VALUES (X'06', array(X'01'))",
+    "VALUES (X'05', array(X'02'))",
+    "VALUES (named_struct('p', 1.50, 'q', DATE '2020-01-01'))",
+    "VALUES (named_struct('p', 1.50, 'q', DATE '2020-01-02'))",
+    "VALUES (map('k', INTERVAL '1' DAY))",
+    "VALUES (map('k', INTERVAL '2' DAY))",
+    "SELECT * FROM range(7)",
+]
+
+
 def test_rows_that_are_constant_are_written_too(spark: SparkSession) -> None:
-    plans = [
-        spark.sql(text)._jdf.queryExecution().optimizedPlan()
-        for text in ("VALUES (1, 'x')", "VALUES (1, 'y')", "SELECT * FROM range(7)")
-    ]
-    assert len({with_ids(Logical(plan).written, lambda _: "") for plan in plans}) == 3
+    def written(text: str) -> str:
+        plan = spark.sql(text)._jdf.queryExecution().optimizedPlan()
+        return with_ids(Logical(plan).written, lambda _: "")
+
+    texts = {text: written(text) for text in CONSTANTS}
+    assert len(set(texts.values())) == len(CONSTANTS)
+    assert {text: written(text) for text in CONSTANTS} == texts
+    assert not [text for text in texts.values() if "@" in text], "no place in memory is told"
 
 
 def test_few_rows_are_not_compiled(spark: SparkSession) -> None:

@@ -21,6 +21,7 @@ import org.apache.spark.sql.catalyst.expressions.KnownNullable;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataType$;
@@ -136,6 +137,7 @@ public final class Glance {
         if (part instanceof ExprId) out.append('#').append(((ExprId) part).id());
         else if (part instanceof Literal) writeLiteral((Literal) part, out);
         else if (part instanceof DataType) writeText(((DataType) part).json(), out);
+        else if (part instanceof LocalRelation) writeRows((LocalRelation) part, out);
         else if (part instanceof scala.collection.Iterable) {
             scala.collection.Iterator each = ((scala.collection.Iterable) part).iterator();
             out.append('[');
@@ -166,6 +168,14 @@ public final class Glance {
         writeText(literal.dataType().json(), out);
         if (literal.dataType() instanceof ObjectType) write(literal.value(), out);
         else writeText(literal.sql(), out);
+    }
+
+    /** Rows that stand in a plan: of bytes, these show by themselves only where they lie. */
+    private static void writeRows(LocalRelation rows, StringBuilder out) {
+        writeText(rows.getClass().getName(), out);
+        write(rows.output(), out);
+        scala.collection.Iterator each = rows.data().iterator();
+        while (each.hasNext()) writeLiteral(new Literal(each.next(), rows.schema()), out);
     }
 
     /** Something that is neither a tree nor made of parts that can be seen. */
