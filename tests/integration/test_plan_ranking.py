@@ -99,6 +99,11 @@ SETS = {
     ),
     "except all of nothing": "SELECT k FROM u1 EXCEPT ALL SELECT k FROM u2 WHERE false",
 }
+HALF_EMPTY = (
+    "SELECT k FROM u1 WHERE k < k INTERSECT ALL SELECT k FROM u2",
+    "SELECT k FROM u1 INTERSECT ALL SELECT k FROM u2 WHERE false",
+    "SELECT k FROM u1 WHERE k < k EXCEPT ALL SELECT k FROM u2",
+)
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +162,13 @@ def test_limits_at_every_time(name: str, views: Views, tmp_path: Path) -> None:
 def test_differences_of_multisets_at_every_time(name: str, views: Views, tmp_path: Path) -> None:
     assert Threshold in kinds(views.planned(SETS[name]))
     assert views.check(SETS[name], tmp_path, size=8) > 0
+
+
+@pytest.mark.parametrize("sql", HALF_EMPTY)
+def test_multisets_one_of_which_is_known_to_be_empty(
+    sql: str, views: Views, tmp_path: Path
+) -> None:
+    assert views.check(sql, tmp_path, size=8) > 0
 
 
 def test_a_difference_of_multisets_counts_nothing_else(views: Views) -> None:

@@ -26,6 +26,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from waterclock.compute import installed
 from waterclock.compute.api import ERROR_ROWS, Result
 from waterclock.compute.arrangement.arrangement import Arrangement
+from waterclock.compute.catalyst.optimized import optimized
 from waterclock.compute.catalyst.trees import Builder, Logical
 from waterclock.compute.dataflow.dataflow import Dataflow
 from waterclock.compute.dataflow.kept import Kept
@@ -99,16 +100,16 @@ class Opening:
     ) -> tuple[Node, ...]:
         for collection, schema in inputs.items():
             self._relations.add(collection, from_arrow_schema(row_schema(schema)))
-        optimized = [self._optimized(result) for result in results]
-        plans = Translation(self._builder, self._relations).planned(optimized)
+        trees = [self._optimized(result) for result in results]
+        plans = Translation(self._builder, self._relations).planned(trees)
         return tuple(_kept_as(result, plan) for result, plan in zip(results, plans, strict=True))
 
     def _optimized(self, result: Result) -> Logical:
         with told():
             query = self._spark.sql(result.sql)._jdf.queryExecution()
-            optimized = Logical(query.optimizedPlan())
+            plan = optimized(self._spark, self._builder, query)
         refuse_nondeterministic(Logical(query.analyzed()))
-        return optimized
+        return plan
 
     def grouped(
         self, views: Sequence[View], upper: int, opened: Mapping[str, Arrangement]

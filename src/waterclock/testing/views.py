@@ -34,6 +34,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from waterclock.compute.catalyst.optimized import optimized
 from waterclock.compute.catalyst.trees import Builder, Logical
 from waterclock.compute.catalyst.types import arrow_schema
 from waterclock.compute.dataflow.dataflow import Dataflow
@@ -164,12 +165,12 @@ class Views:
 
     def planned_together(self, results: Sequence[str]) -> tuple[Node, ...]:
         """The plans of several results of one view."""
-        optimized = []
+        trees = []
         for sql in results:
             execution = self.spark.sql(sql)._jdf.queryExecution()
             refuse_nondeterministic(Logical(execution.analyzed()))
-            optimized.append(Logical(execution.optimizedPlan()))
-        return self._translation.planned(optimized)
+            trees.append(optimized(self.spark, self.builder, execution))
+        return self._translation.planned(trees)
 
     def dataflow(self, sql: str, folder: Path) -> Dataflow:
         """A dataflow that maintains the view."""

@@ -315,6 +315,14 @@ class Builder:
         dataset = getattr(self._jvm.org.apache.spark.sql.classic, "Dataset$")
         return DataFrame(getattr(dataset, "MODULE$").ofRows(spark._jsparkSession, plan), spark)
 
+    def numbered(self, plan: Any) -> Any:
+        """An analyzed plan whose columns have numbers of its own as ids (`Renumbering`)."""
+        return self._jvm.waterclock.Renumbering.numbered(plan)
+
+    def with_fresh_ids(self, plan: Any) -> Any:
+        """What was made of such a plan, with ids that nobody else has."""
+        return self._jvm.waterclock.Renumbering.fresh(plan)
+
     def all_of(self, conditions: Sequence[Expression]) -> Expression | None:
         """The conjunction; None if there are no conditions."""
         if not conditions:

@@ -55,6 +55,11 @@ class Generators:
                 return arguments[0], self._fields(width)
             case "Stack":
                 return self._stacked(arguments)
+            case "ReplicateRows":
+                count, *values = arguments
+                row = build.struct({f"c{i}": value for i, value in enumerate(values)})
+                repeated = build.call("ArrayRepeat", row, build.cast(count, '"integer"'))
+                return repeated, self._fields(len(values))
             case kind:
                 raise AssertionError(f"the generator {kind} is refused when a view is planned")
 

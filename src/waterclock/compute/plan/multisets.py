@@ -8,7 +8,8 @@ multiplicities a and b of a row on the two sides,
 - INTERSECT ALL has it min(a, b) = a - max(a - b, 0) times: the left side minus that threshold.
 
 So the state is one count for each row. The marks tell which side a row is of; they are constants
-of the branches of the union, or else columns to be looked at.
+of the branches of the union, or else columns to be looked at. Where Catalyst knows a side to be
+empty, the marks may be gone; then rows are counted and repeated as it says.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ from waterclock.compute.plan.nodes import (
 from waterclock.compute.plan.sharing import Sharing
 from waterclock.compute.relations import Relations
 
-_GENERATORS = frozenset({"Explode", "PosExplode", "Inline", "Stack"})
+_GENERATORS = frozenset({"Explode", "PosExplode", "Inline", "Stack", "ReplicateRows"})
 
 
 class Translation:

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from waterclock.compute.arrangement.arrangement import Arrangement
 from waterclock.compute.catalyst.evaluation import FEW_ROWS
+from waterclock.compute.catalyst.optimized import optimized
 from waterclock.compute.catalyst.trees import Builder, Logical
 from waterclock.compute.catalyst.types import arrow_schema
 from waterclock.compute.dataflow.dataflow import WIDE_ROWS, Dataflow
@@ -196,7 +197,7 @@ class Maintainer:
     def _planned(self, translation: Translation, sql: str) -> Node:
         execution = self._spark.sql(sql)._jdf.queryExecution()
         refuse_nondeterministic(Logical(execution.analyzed()))
-        [plan] = translation.planned([Logical(execution.optimizedPlan())])
+        [plan] = translation.planned([optimized(self._spark, self._builder, execution)])
         return plan
 
 

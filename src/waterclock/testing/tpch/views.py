@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from waterclock.compute.catalyst.trees import Builder, Logical
+from waterclock.compute.catalyst.optimized import optimized
+from waterclock.compute.catalyst.trees import Builder
 from waterclock.compute.dataflow.dataflow import WIDE_ROWS, Dataflow
 from waterclock.compute.dataflow.program import Program
 from waterclock.compute.plan.translate import Translation
@@ -46,8 +47,8 @@ class Views:
         for number, group in enumerate(self._groups):
             program = Program()
             for query in group:
-                optimized = spark.sql(queries[query])._jdf.queryExecution().optimizedPlan()
-                [plan] = translation.planned([Logical(optimized)])
+                execution = spark.sql(queries[query])._jdf.queryExecution()
+                [plan] = translation.planned([optimized(spark, builder, execution)])
                 program.add(plan)
             place = folder / f"group_{number}"
             self._dataflows.append(Dataflow(spark, builder, program, place, wide_rows=wide_rows))
