@@ -157,6 +157,7 @@ SEVERAL_DISTINCT = (
     "SELECT count(DISTINCT k), count(DISTINCT v), count(DISTINCT s) FROM u1",
     "SELECT s, count(DISTINCT k), sum(DISTINCT v), count(DISTINCT k, v), max(d) FROM u1 GROUP BY s",
     "SELECT (SELECT count(DISTINCT u2.k) + count(DISTINCT u2.t) FROM u2 WHERE u2.k = u1.k) FROM u1",
+    "SELECT k FROM u1 WHERE k < (SELECT count(DISTINCT k) + count(DISTINCT t) FROM u2)",
     "WITH c AS (SELECT s, count(DISTINCT k) AS a, count(DISTINCT v) AS b FROM u1 GROUP BY s)"
     " SELECT x.s, count(DISTINCT x.a), count(DISTINCT y.b) FROM c x JOIN c y ON x.s = y.s"
     " GROUP BY x.s",

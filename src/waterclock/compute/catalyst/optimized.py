@@ -16,9 +16,9 @@ from waterclock.compute.catalyst.trees import Builder, Logical
 
 def optimized(spark: SparkSession, builder: Builder, execution: Any) -> Logical:
     """The optimized plan of a query's execution in the JVM."""
-    plan = Logical(execution.optimizedPlan())
-    if all(node.kind != "Expand" for node in plan.walk()):
-        return plan
+    plan = execution.optimizedPlan()
+    if not builder.is_ordered_by_ids(plan):
+        return Logical(plan)
     numbered = builder.numbered(execution.analyzed())
     again = builder.frame(numbered, spark)._jdf.queryExecution().optimizedPlan()
     return Logical(builder.with_fresh_ids(again))

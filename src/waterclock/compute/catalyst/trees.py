@@ -315,6 +315,11 @@ class Builder:
         dataset = getattr(self._jvm.org.apache.spark.sql.classic, "Dataset$")
         return DataFrame(getattr(dataset, "MODULE$").ofRows(spark._jsparkSession, plan), spark)
 
+    def is_ordered_by_ids(self, plan: Any) -> bool:
+        """Whether parts of an optimized plan are in an order that may be another next time."""
+        answer: bool = self._jvm.waterclock.Renumbering.isOrderedByIds(plan)
+        return answer
+
     def numbered(self, plan: Any) -> Any:
         """An analyzed plan whose columns have numbers of its own as ids (`Renumbering`)."""
         return self._jvm.waterclock.Renumbering.numbered(plan)

@@ -65,7 +65,7 @@ public final class Extensions extends AbstractFunction1 {
         add(extensions, Matches.class, "normalized", "normalized", DataTypes.StringType);
         add(extensions, Matches.class, "is_normalized", "isNormalized", DataTypes.BooleanType);
         add(extensions, NumberTexts.class, "number_text", "exact", DataTypes.StringType);
-        add(extensions, NumberTexts.class, "float_text", "real", DataTypes.StringType);
+        add(extensions, NumberTexts.class, "real_text", "real", DataTypes.StringType);
         add(extensions, NumberTexts.class, "roman_text", "roman", DataTypes.StringType);
         add(extensions, NumberReading.class, "number_read", "read", DataTypes.StringType);
         extensions.injectParser(new Reading.Maker());

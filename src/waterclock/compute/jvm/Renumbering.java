@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.OuterReference;
 import org.apache.spark.sql.catalyst.optimizer.InlineCTE;
+import org.apache.spark.sql.catalyst.plans.logical.Expand;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import scala.Function1;
 import scala.runtime.AbstractPartialFunction;
@@ -29,6 +30,18 @@ public final class Renumbering extends AbstractPartialFunction {
 
     private Renumbering(boolean backwards) {
         this.backwards = backwards;
+    }
+
+    /** Whether the optimizer has expanded rows in a plan, or in a query inside. */
+    public static boolean isOrderedByIds(LogicalPlan plan) {
+        if (plan instanceof Expand) return true;
+        return isAnyOrderedByIds(plan.children()) || isAnyOrderedByIds(plan.subqueries());
+    }
+
+    private static boolean isAnyOrderedByIds(scala.collection.Iterable plans) {
+        scala.collection.Iterator each = plans.iterator();
+        while (each.hasNext()) if (isOrderedByIds((LogicalPlan) each.next())) return true;
+        return false;
     }
 
     /** The plan under its own numbers. What WITH names stands where it is read: copies get ids. */

@@ -33,7 +33,7 @@ _APART = {"M": "MI", "P": "PL", "G": "SG"}
 _WITHOUT_EXPONENT = frozenset("FSBMPGRrVb")
 _MOST_SHIFTED = {INT4.oid: 9, INT8.oid: 18}
 _KNOWN_DIGITS = {FLOAT4.oid: 6, FLOAT8.oid: 15}
-_EXACT, _FLOAT, _ROMAN = "wc_number_text", "wc_float_text", "wc_roman_text"
+_EXACT, _FLOAT, _ROMAN = "wc_number_text", "wc_real_text", "wc_roman_text"
 
 
 @dataclass(frozen=True, slots=True)
