@@ -8,7 +8,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,6 @@ from waterclock.compute.plan.nodes import Node
 from waterclock.compute.plan.translate import Translation
 from waterclock.compute.relations import Relations
 from waterclock.model.ids import GlobalId
-from waterclock.persist.errors import Damaged
 from waterclock.persist.rows import DIFF, TIME
 from waterclock.testing.fuzz.case import Case
 from waterclock.testing.fuzz.histories import Updates, contents, updates
@@ -158,33 +156,24 @@ class Maintainer:
         kept: Mapping[str, Kept] | None = None,
         opened: Mapping[str, Arrangement] | None = None,
     ) -> Dataflow:
-        """The dataflow of some queries; once it has begun, planned anew as after a restart.
-
-        Catalyst may order parts of a plan by ids, which are new every time, and a view then
-        computes its state again. Here it goes on with the plan it had.
-        """
+        """The dataflow of some queries; one that goes on is planned anew, as after a restart."""
         translation = self._translation(case)
-        asked = {number: case.queries[number].sql for number in there}
-        before = {number: self._planned_before.get(sql) for number, sql in asked.items()}
-        plans = {
-            number: (None if kept else before[number]) or self._planned(translation, sql)
-            for number, sql in asked.items()
-        }
-        made = partial(
-            Dataflow,
+        program = Program()
+        for number in there:
+            sql = case.queries[number].sql
+            plan = None if kept else self._planned_before.get(sql)
+            program.add(plan or self._planned(translation, sql), _owner(number))
+        return Dataflow(
             self._spark,
             self._builder,
-            folder=folder,
+            program,
+            folder,
             upper=upper,
             kept=kept,
             opened=opened,
             few_rows=FEW_ROWS if self._runs % _COMPILED else 0,
             wide_rows=case.steps.wide_rows or WIDE_ROWS,
         )
-        try:
-            return made(_program(plans))
-        except Damaged:
-            return made(_program({n: before[n] or plan for n, plan in plans.items()}))
 
     def _translation(self, case: Case) -> Translation:
         relations = Relations(self._spark)
@@ -199,13 +188,6 @@ class Maintainer:
         refuse_nondeterministic(Logical(execution.analyzed()))
         [plan] = translation.planned([optimized(self._spark, self._builder, execution)])
         return plan
-
-
-def _program(plans: Mapping[int, Node]) -> Program:
-    program = Program()
-    for number, plan in plans.items():
-        program.add(plan, _owner(number))
-    return program
 
 
 def _owner(number: int) -> str:
