@@ -25,9 +25,11 @@ from waterclock.testing.brief_spark import TINY
 
 _TUNED = {
     **TINY,
-    # As in our sessions, but for a rule that makes constants of local relations: it is quick.
-    "spark.sql.optimizer.excludedRules": (
-        "org.apache.spark.sql.catalyst.optimizer.DecimalAggregates"
+    # As in our sessions, but for a rule that makes constants of local relations: it is quick. And
+    # what is joined with nothing is computed nevertheless, so that its errors are seen.
+    "spark.sql.optimizer.excludedRules": ",".join(
+        f"org.apache.spark.sql.catalyst.optimizer.{rule}"
+        for rule in ("DecimalAggregates", "PropagateEmptyRelation")
     ),
 }
 _TIME = "the time"
