@@ -88,3 +88,11 @@ def test_rows_that_differ_are_found() -> None:
     assert difference(rows, rows[:2], is_ordered=False) is not None
     assert difference(rows, [("1", "1.51"), *rows[1:]], is_ordered=False) is not None
     assert difference([("1",)], [("1",), ("1",)], is_ordered=False) is not None
+
+
+def test_equal_numbers_may_come_in_any_order() -> None:
+    rows = [("1.5",), ("1.50",), ("2",)]
+    others = [rows[1], rows[0], rows[2]]
+    assert difference(rows, others, is_ordered=True, is_strict=True) is None
+    assert difference(rows, others[::-1], is_ordered=True, is_strict=True) is not None
+    assert difference(rows, [rows[0], *rows[::2]], is_ordered=True, is_strict=True) is not None

@@ -74,15 +74,14 @@ def difference(
     ours: Sequence[Row], theirs: Sequence[Row], *, is_ordered: bool, is_strict: bool = False
 ) -> str | None:
     """What differs between two results; None if nothing does."""
-    left, right = list(ours), list(theirs)
-    if not is_strict:
-        left, right = [_normal(row) for row in ours], [_normal(row) for row in theirs]
-    if left == right if is_ordered else Counter(left) == Counter(right):
-        return None
-    more, fewer = Counter(left) - Counter(right), Counter(right) - Counter(left)
-    if not more and not fewer:
+    left, right = list(map(_normal, ours)), list(map(_normal, theirs))
+    found, wanted = Counter(ours if is_strict else left), Counter(theirs if is_strict else right)
+    more, fewer = found - wanted, wanted - found
+    if more or fewer:
+        return f"{list(more.items())[:4]}, not {list(fewer.items())[:4]}"
+    if is_ordered and left != right:  # which of equal numbers comes first is not said
         return "the rows are in another order"
-    return f"{list(more.items())[:4]}, not {list(fewer.items())[:4]}"
+    return None
 
 
 def _normal(row: Row) -> Row:
