@@ -27,9 +27,7 @@ from waterclock.catalog.system.privilege_calls import PrivilegeCalls
 from waterclock.catalog.system.session_calls import SessionCalls
 from waterclock.errors import WaterclockError
 
-_WITH_EFFECTS = (
-    *("set_config", "current_setting", "sleep", "stop", "lock", "unlock", "unlock_all"),
-)
+_WITH_EFFECTS = ("set_config", "current_setting", "sleep", "stop", "lock", "unlock", "unlock_all")
 """Those that are called for each row, in the order in which a query has them."""
 _NULL_TOLERANT = frozenset(
     {"format_type", "join", "string_to_array", "substring", "format", "set_config"}
