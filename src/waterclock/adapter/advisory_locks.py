@@ -16,7 +16,6 @@ time. Nothing here is durable, and nothing is told of tables, which have no lock
 from __future__ import annotations
 
 import datetime
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from typing import TypeVar
 
 from waterclock.adapter.errors import DeadlockDetected, LockTimeout, StatementCancelled
 from waterclock.catalog.system.session import LockKey, ShownLock
+from waterclock.runtime import SYSTEM, Runtime
 
 T = TypeVar("T")
 _CANCELLED = "canceling statement due to user request"
@@ -122,11 +122,10 @@ class AdvisoryLocks:
     """The table. `now` is the clock by which waits are shown."""
 
     def __init__(
-        self,
-        now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+        self, runtime: Runtime = SYSTEM, now: Callable[[], datetime.datetime] | None = None
     ) -> None:
-        self._now = now
-        self._changed = threading.Condition()
+        self._now = now or runtime.now
+        self._changed = runtime.condition()
         self._entries: dict[tuple[int, LockKey], _Entry] = {}
 
     def acquire(

@@ -12,8 +12,6 @@ and every view and source taken up where its output ends.
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,11 +43,6 @@ _LOG = logging.getLogger(__name__)
 VIEW_PREFIX = "view/"
 _REST_S = 0.05
 """How soon after a tick the next one follows a write that nobody waits for."""
-
-
-def wall_clock_ms() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +82,25 @@ class Coordinator:
             engine = engine_on(spark, folder)
         self.storage = storage
         self.store = store
+        self.runtime = store.runtime
         self.pace = pace
         self.secrets = secrets
-        self._bell = threading.Event()
-        self._urgent = threading.Event()
+        self._bell = self.runtime.event()
+        self._urgent = self.runtime.event()
         self._closing = False
         self._advanced = 0.0
         self._ticked = ticked
         self.table_commits = 0
         """How many commits have changed tables since the start."""
         self.catalog = DurableCatalog(store)
-        self.oracle = Oracle(Notes(store, ORACLE_PREFIX), wall_clock_ms)
-        self.oracle.read_ts(at_least=wall_clock_ms())  # new data is not read as it was in 1970
+        self.oracle = Oracle(
+            Notes(store, ORACLE_PREFIX), self.runtime.wall_ms, runtime=self.runtime
+        )
+        self.oracle.read_ts(
+            at_least=self.runtime.wall_ms()
+        )  # new data is not read as it was in 1970
         self.holds = Holds(storage)
-        self.tables = TableWriter(storage, self.oracle, wall_clock_ms, self._written)
+        self.tables = TableWriter(storage, self.oracle, self.runtime.wall_ms, self._written)
         self.catalog.release_unreferenced()
         opened = engine(storage, Notes(store, VIEW_PREFIX))
         self.compute = opened.compute
@@ -116,7 +114,7 @@ class Coordinator:
             store,
             all_kinds(),
             Surroundings(
-                wall_clock_ms,
+                self.runtime.wall_ms,
                 executors,
                 self.connection_settings,
                 large_bytes=0 if executors is None else executors.worth_bytes,
@@ -127,8 +125,7 @@ class Coordinator:
         )
         for source in all_sources(self.catalog.current):
             self.sources.add(source)
-        self._thread = threading.Thread(target=self._run, name="waterclock-ticks", daemon=True)
-        self._thread.start()
+        self._thread = self.runtime.start_thread(self._run, "waterclock-ticks")
 
     def adopt(self, collection: GlobalId) -> None:
         """Look after a collection that has come into being, as far as the catalog holds it."""
@@ -199,11 +196,11 @@ class Coordinator:
         ended = 0.0
         while not self._closing:
             self._bell.wait(self.pace.tick_ms / 1000)
-            if (rest := ended + _REST_S - time.perf_counter()) > 0:
+            if (rest := ended + _REST_S - self.runtime.precise_s()) > 0:
                 self._urgent.wait(rest)  # one tick can follow all that is written meanwhile
             self._bell.clear()
             self._urgent.clear()
-            began = time.perf_counter()
+            began = self.runtime.precise_s()
             try:
                 self._tick()
             except Exception:
@@ -211,19 +208,19 @@ class Coordinator:
                     _LOG.critical("the store has failed; nothing can be written any more")
                     return
                 _LOG.exception("a tick failed")
-            ended = time.perf_counter()
+            ended = self.runtime.precise_s()
             if self._ticked is not None:
                 self._ticked(ended - began)
 
     def _tick(self) -> None:
-        now = time.monotonic()
+        now = self.runtime.monotonic_s()
         if now - self._advanced >= self.pace.tick_ms / 1000:
             self._advanced = now
             self.tables.advance()
             self.oracle.renew()
             behind = self.pace.retain_ms
             # The times first: what is made from here on is later than they are, and stays.
-            usual, elsewhere = wall_clock_ms() - behind, compaction(self, behind)
+            usual, elsewhere = self.runtime.wall_ms() - behind, compaction(self, behind)
             longer = kept_longer(self.current, self.errors_of, behind)
             self.holds.allow_compaction(usual, elsewhere, longer)
         while not self._closing and self.compute.tick(self.pace.patience_s):

@@ -8,7 +8,6 @@ Being interrupted while it waits loses nothing.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +85,8 @@ class Feed:
 
     async def next_within(self, seconds: float | None) -> pa.RecordBatch | None:
         """The next batch; None if none comes within the time, or ever. Raises what ended it."""
-        deadline = None if seconds is None else time.monotonic() + seconds
+        clock = asyncio.get_running_loop().time
+        deadline = None if seconds is None else clock() + seconds
         while not self._ready:
             if self._failure is not None:
                 raise self._failure
@@ -95,7 +95,7 @@ class Feed:
             step = await self._next_step(deadline)
             if step is not None:
                 self._take(step)
-            elif deadline is not None and time.monotonic() >= deadline:
+            elif deadline is not None and clock() >= deadline:
                 return None
         return self._ready.popleft()
 
@@ -214,7 +214,8 @@ async def _wait(
     future: asyncio.Future[Any], deadline: float | None, *, cancel: bool = False
 ) -> None:
     """Wait for it, but not beyond the deadline; it goes on unless it is to be cancelled."""
-    left = None if deadline is None else max(0.0, deadline - time.monotonic())
+    now = asyncio.get_running_loop().time()
+    left = None if deadline is None else max(0.0, deadline - now)
     try:
         await asyncio.wait({future}, timeout=left)
     finally:

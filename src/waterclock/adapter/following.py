@@ -10,7 +10,6 @@ the collection at the last time that it has taken, so that the next step can be 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -105,7 +104,7 @@ class Steps:
         after: int,
     ) -> None:
         """The hold is at or before `after` and stays with its owner."""
-        self._lock = threading.Lock()
+        self._lock = hold.runtime.lock()
         self._is_closed = False
         self._lower = after + 1
         stamped = [*columns, pa.field(TIME, pa.int64()), pa.field(DIFF, pa.int64())]

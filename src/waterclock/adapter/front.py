@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -86,11 +84,11 @@ class SqlFront:
         self._counts: tuple[SourceStatistics, ...] = ()
         self._counted_s = -_COUNT_AGAIN_S
         self._images = 0
-        self._imaging = threading.Lock()
+        self._imaging = core.runtime.lock()
         self.answerer = DuckDbAnswerer(self._image)
         self.plans = Plans(self.answerer.is_system_relation)
-        self.started = datetime.datetime.now(datetime.UTC)
-        self.locks = AdvisoryLocks()
+        self.started = core.runtime.now()
+        self.locks = AdvisoryLocks(core.runtime)
         self._changing = asyncio.Lock()
         self._lock = threading.Lock()
         self._sessions: set[SqlSession] = set()
@@ -140,8 +138,9 @@ class SqlFront:
             current = self.core.current
             reports = self.core.sources.reports()
             sources = statuses(current, reports)
-            if time.monotonic() > self._counted_s + _COUNT_AGAIN_S:
-                self._counted_s = time.monotonic()
+            now_s = self.core.runtime.monotonic_s()
+            if now_s > self._counted_s + _COUNT_AGAIN_S:
+                self._counted_s = now_s
                 self._counts = statistics(current, reports)
             views = hydration(current, self.core.compute.status)
             made_of = (current.version, sources, self._counts, views)

@@ -8,13 +8,13 @@ were, and no read is left.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
 from waterclock.model.timeline import EPOCH_MILLIS, Timeline
+from waterclock.runtime import Runtime
 from waterclock.storage.api import ReadCapability
 from waterclock.storage.controller import Storage
 from waterclock.storage.errors import CapabilityUnknown
@@ -31,6 +31,11 @@ class Hold:
         self._holds = holds
         self.times = dict(times)
         """Each collection's since when it was taken, or the time it was moved to."""
+
+    @property
+    def runtime(self) -> Runtime:
+        """The clock and the threads of the storage that is held."""
+        return self._holds.runtime
 
     @property
     def collections(self) -> tuple[GlobalId, ...]:
@@ -70,7 +75,8 @@ class Holds:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._lock = threading.Lock()
+        self.runtime = storage.runtime
+        self._lock = storage.runtime.lock()
         self._kept: dict[GlobalId, ReadCapability] = {}
         self._open: set[Hold] = set()
 

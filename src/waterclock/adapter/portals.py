@@ -31,10 +31,6 @@ class Quick(Protocol):
         """The answer, or None without a trace if the ordinary way has to be taken."""
 
 
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
-
-
 @dataclass(frozen=True, slots=True)
 class PreparedStatement:
     """A statement of Parse or PREPARE; None if its text holds no statement."""
@@ -42,7 +38,7 @@ class PreparedStatement:
     parsed: Parsed | None
     description: StatementDescription
     shortcut: Quick | None = None
-    made: datetime.datetime = field(default_factory=_now)
+    made: datetime.datetime = field(kw_only=True)
     prepare: str | None = None
     """The whole text of PREPARE, if that has made it."""
 
@@ -68,7 +64,7 @@ class Portal:
     is_kept: bool = False
     """Whether it has."""
     is_done: bool = False
-    made: datetime.datetime = field(default_factory=_now)
+    made: datetime.datetime = field(kw_only=True)
     declare: str | None = None
     """The whole text of DECLARE, if that has made it."""
 

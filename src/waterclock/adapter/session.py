@@ -9,7 +9,6 @@ that are read bit by bit. `watch` stops a statement from outside or by the clock
 from __future__ import annotations
 
 import datetime
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -84,7 +83,7 @@ class SqlSession:
         self.role = role
         self.settings = settings
         self._notify = notify
-        self.transaction = Transaction()
+        self.transaction = Transaction(self.now())
         self.statements: dict[str, PreparedStatement] = {}
         self.portals: dict[str, Portal] = {}
         self.running = ""
@@ -97,9 +96,13 @@ class SqlSession:
         self.ended_s: float | None = None
         self.watch = Watch()
         self.locks = SessionLocks(self)
-        self.started = datetime.datetime.now(datetime.UTC)
+        self.started = self.now()
 
     # What statements ask for
+
+    def now(self) -> datetime.datetime:
+        """The wall clock's time."""
+        return self.front.core.runtime.now()
 
     @property
     def status(self) -> TransactionStatus:
@@ -131,7 +134,7 @@ class SqlSession:
             now=self.transaction.started,
             mz_now=None,
             parse_text=None if read is None else lambda text, kind: read(text, kind, manner),
-            statement_now=datetime.datetime.now(datetime.UTC) if in_block else None,
+            statement_now=self.now() if in_block else None,
             interval_style=manner.intervals,
         )
 
@@ -194,9 +197,10 @@ class SqlSession:
     ) -> PreparedStatement:
         """A statement with the types of its parameters and columns."""
         if parsed is None:
-            return PreparedStatement(None, StatementDescription((), None))
+            return PreparedStatement(None, StatementDescription((), None), made=self.now())
         description = await sequencer.describe(self, parsed, types)
-        return PreparedStatement(parsed, description, Shortcut(parsed.statement, description))
+        shortcut = Shortcut(parsed.statement, description)
+        return PreparedStatement(parsed, description, shortcut, made=self.now())
 
     async def describe_statement(self, name: str) -> StatementDescription:
         return self._statement(name).description
@@ -214,7 +218,11 @@ class SqlSession:
             raise DuplicateCursor(f'cursor "{portal}" already exists')
         description = PortalDescription(prepared.description.columns, formats)
         self.portals[portal] = Portal(
-            prepared.parsed, description, tuple(parameters), prepared.shortcut
+            prepared.parsed,
+            description,
+            tuple(parameters),
+            prepared.shortcut,
+            made=self.now(),
         )
 
     async def describe_portal(self, name: str) -> PortalDescription:
@@ -380,7 +388,7 @@ class SqlSession:
     async def _end(self, *, committed: bool) -> None:
         self.watch.stop_clock()
         self.transaction.close()
-        self.transaction = Transaction()
+        self.transaction = Transaction(self.now())
         self.locks.end_transaction()
         self.settings.end(committed=committed)
         for name, portal in list(self.portals.items()):
@@ -399,12 +407,12 @@ class SqlSession:
         """The client wants something: from now on the session is busy."""
         self.asked = text
         self.is_active = True
-        self.began_s = time.time()
+        self.began_s = self.front.core.runtime.wall_s()
 
     def _rest(self) -> None:
         """All that the client wanted has been done."""
         self.is_active = False
-        self.ended_s = time.time()
+        self.ended_s = self.front.core.runtime.wall_s()
 
     async def _run(self, parsed: Parsed, parameters: Sequence[pa.Scalar]) -> Response:
         self._require_sound(parsed)

@@ -19,7 +19,6 @@ sources are not held back by quiet tables.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -92,14 +91,13 @@ class TableWriter:
         self._wake = wake
         self._writers: dict[GlobalId, WriteCapability] = {}
         self._changed_at: dict[GlobalId, int] = {}
-        self._commit_lock = threading.Lock()
-        self._news = threading.Condition()
+        self._commit_lock = storage.runtime.lock()
+        self._news = storage.runtime.condition()
         self._arriving: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
         """What was written in the present turn of each event loop."""
         self._queue: list[_Waiting] = []
         self._closed = False
-        self._thread = threading.Thread(target=self._run, name="waterclock-tables", daemon=True)
-        self._thread.start()
+        self._thread = storage.runtime.start_thread(self._run, "waterclock-tables")
 
     def add(self, writer: WriteCapability) -> None:
         """Write this table from now on."""

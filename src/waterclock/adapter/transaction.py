@@ -57,8 +57,8 @@ class _Savepoint:
 class Transaction:
     """The state of a session's transaction. There is always one; between blocks it is new."""
 
-    def __init__(self) -> None:
-        self.started = datetime.datetime.now(datetime.UTC)
+    def __init__(self, started: datetime.datetime) -> None:
+        self.started = started
         self.in_block = False
         self.has_failed = False
         self.read_only = False

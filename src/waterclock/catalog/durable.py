@@ -17,7 +17,6 @@ part of the `Catalog` value, for whoever has a token has the right.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -69,7 +68,7 @@ class DurableCatalog:
         """Recover the catalog; at the first start, make it with what is built in."""
         self._store = store
         self._notes = Notes(store, PREFIX)
-        self._writing = threading.Lock()
+        self._writing = store.runtime.lock()
         kept = self._notes.all()
         first = _HEAD not in kept
         head = Head(0, *Numbers().peek()) if first else codec.decode_head(kept[_HEAD])

@@ -74,6 +74,7 @@ class Compute:
             self._retire,
             self._reopened,
             release_s=release_s,
+            runtime=storage.runtime,
         )
         self._lock = threading.Lock()
         self._lineage = Lineage()

@@ -18,16 +18,15 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future
 from typing import Protocol
 
 from waterclock.compute.arrangement.arrangement import Arrangement
 from waterclock.compute.maintained import Group, View
 from waterclock.model.ids import GlobalId
 from waterclock.persist.errors import Damaged
+from waterclock.runtime import SYSTEM, Runtime
 
 _LOG = logging.getLogger(__name__)
 _THREADS = 4
@@ -87,6 +86,7 @@ class Schedule:
         reopen: Callable[[View], Group],
         *,
         release_s: float,
+        runtime: Runtime = SYSTEM,
     ) -> None:
         """`move_on` lets groups advance that have only to move, and tells which of them did.
 
@@ -97,15 +97,16 @@ class Schedule:
         self._retire = retire
         self._reopen = reopen
         self._release_s = release_s
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="waterclock-view")
-        self._beginnings = ThreadPoolExecutor(_BEGINNINGS, thread_name_prefix="waterclock-new-view")
-        self._lock = threading.Lock()
-        self._removing = threading.Lock()
+        self._runtime = runtime
+        self._threads = runtime.pool(_THREADS, "waterclock-view")
+        self._beginnings = runtime.pool(_BEGINNINGS, "waterclock-new-view")
+        self._lock = runtime.lock()
+        self._removing = runtime.lock()
         self._paused: set[GlobalId] = set()
         """Views that are not to be stepped; nor are those that are grouped with them."""
         self._is_closing = False
         self._running: dict[GlobalId, Running] = {}
-        self._looked = time.monotonic()
+        self._looked = runtime.monotonic_s()
 
     def add(self, name: GlobalId, group: Group) -> None:
         """Let a view advance from now on, at first alone."""
@@ -161,7 +162,7 @@ class Schedule:
 
     def tick(self, patience_s: float | None) -> bool:
         """Let every group that is not busy go on; see `Compute.tick`."""
-        now = time.monotonic()
+        now = self._runtime.monotonic_s()
         quiet: list[tuple[Running, Future[bool]]] = []
         begun: list[Future[bool]] = []
         with self._lock:
@@ -178,9 +179,9 @@ class Schedule:
                         self._beginnings.submit(self._take_step, running, step)
             if quiet:
                 self._threads.submit(self._take_quiet_steps, quiet)
-        done, _ = wait(begun, patience_s)
+        self._runtime.wait(begun, patience_s)
         self._consider_grouping()
-        return any(step.result() for step in done if not step.cancelled())
+        return any(step.result() for step in begun if step.done() and not step.cancelled())
 
     def close(self) -> None:
         """Finish the steps that are going on, and begin no more.
@@ -245,21 +246,21 @@ class Schedule:
 
     def _release(self, running: Running) -> None:
         """Let the inputs be compacted, if that is due."""
-        now = time.monotonic()
+        now = self._runtime.monotonic_s()
         if now - running.released >= self._release_s:
             running.released = now
             running.group.release_inputs()
 
     def _advance(self, running: Running) -> bool:
         group = running.group
-        began = time.monotonic()
+        began = self._runtime.monotonic_s()
         try:
             group.receive()
             if group.must_part():
                 self._part(running)
                 return True
             got_on = group.advance()
-            now = time.monotonic()
+            now = self._runtime.monotonic_s()
             if got_on:
                 self._release(running)
             if group.is_finished and got_on:
@@ -270,7 +271,7 @@ class Schedule:
                 return False
             _LOG.exception("a step of %s failed", ", ".join(str(v.name) for v in group.views))
             running.problem = str(error)
-            running.rest_until = time.monotonic() + _RETRY_S
+            running.rest_until = self._runtime.monotonic_s() + _RETRY_S
             if len(group.views) > 1:
                 self._part(running)
             else:
@@ -328,11 +329,11 @@ class Schedule:
         step = running.step
         while step is not None and not step.done():
             if running.group.dataflow.has_begun:
-                wait([step])
+                self._runtime.wait([step])
             elif not step.cancel():  # it has come to its turn
                 # Again and again, since a job that is not there yet can not be stopped.
                 running.group.stop()
-                wait([step], _GIVE_UP_S)
+                self._runtime.wait([step], _GIVE_UP_S)
 
     def _replace(self, old: Sequence[Running], views: Sequence[View]) -> Running:
         """Put views of some groups, all equally far and at rest, into a new group of their own."""
@@ -350,12 +351,12 @@ class Schedule:
         """Let each view of the group go on alone for a while."""
         for view in running.group.views:
             alone = self._replace([running], [view])
-            alone.alone_until = time.monotonic() + _ALONE_S
+            alone.alone_until = self._runtime.monotonic_s() + _ALONE_S
         running.group.dataflow.close()
 
     def _consider_grouping(self) -> None:
         """Put groups together that read the same and are equally far, if there are such."""
-        now = time.monotonic()
+        now = self._runtime.monotonic_s()
         if now - self._looked < REGROUP_S:
             return
         self._looked = now
@@ -379,7 +380,7 @@ class Schedule:
         except Exception:
             _LOG.exception("views could not be put together")
             for each in groups:
-                each.alone_until = time.monotonic() + _ALONE_S
+                each.alone_until = self._runtime.monotonic_s() + _ALONE_S
         finally:
             step.set_result(False)
 

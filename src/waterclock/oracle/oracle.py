@@ -22,7 +22,6 @@ frontiers that a time must respect are told by its callers.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import NewType
 
@@ -32,6 +31,7 @@ from waterclock.model.lattice import MAX_EPOCH_MILLIS
 from waterclock.model.timeline import EPOCH_MILLIS, Timeline
 from waterclock.oracle.errors import OutOfTime
 from waterclock.persist.notes import Notes
+from waterclock.runtime import SYSTEM, Runtime
 
 Timestamp = NewType("Timestamp", int)
 """A time of the timeline that the oracle is for, in milliseconds."""
@@ -62,13 +62,14 @@ class Oracle:
         timeline: Timeline[int] = EPOCH_MILLIS,
         *,
         lead_ms: int = LEAD_MS,
+        runtime: Runtime = SYSTEM,
     ) -> None:
         """Go on after all times that were ever given out. `notes` has the prefix `PREFIX`."""
         self.timeline = timeline
         self._notes = notes
         self._clock = clock
         self._lead_ms = lead_ms
-        self._lock = threading.Lock()
+        self._lock = runtime.lock()
         kept = notes.all().get(timeline.id)
         self._bound = 0 if kept is None else msgspec.msgpack.decode(kept, type=_Bound).bound
         """Durable. All times given out are before it."""

@@ -14,11 +14,12 @@ thread of our own, and so is what turns out to take long.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
+
+from waterclock.runtime import SYSTEM, Runtime
 
 R = TypeVar("R")
 
@@ -30,13 +31,18 @@ class Waiting(Generic[R]):
 
     __slots__ = ("answer", "done", "error", "future", "work")
 
-    def __init__(self, work: Callable[..., Any], future: asyncio.Future[R] | None = None) -> None:
+    def __init__(
+        self,
+        work: Callable[..., Any],
+        future: asyncio.Future[R] | None = None,
+        runtime: Runtime = SYSTEM,
+    ) -> None:
         self.work = work
         self.future = future
         self.answer: Any = None
         self.error: BaseException | None = None
         if future is None:
-            self.done = threading.Lock()
+            self.done = runtime.lock()
             self.done.acquire()
 
     def wait(self) -> R:
@@ -69,18 +75,17 @@ class Committer:
     for the same group, patiently, and nothing comes in between. It must not raise.
     """
 
-    def __init__(self, commit: Callable[[Group, bool], bool]) -> None:
+    def __init__(self, commit: Callable[[Group, bool], bool], runtime: Runtime = SYSTEM) -> None:
         self._commit = commit
         self._queue: deque[Waiting[Any]] = deque()
-        self._leading = threading.Lock()
+        self._leading = runtime.lock()
         """Held by whoever commits."""
         self._unfinished: Group | None = None
         """A group that needs patience. It comes before all others."""
-        self._wake = threading.Event()
+        self._wake = runtime.event()
         self._turning: set[asyncio.AbstractEventLoop] = set()
         self._closing = False
-        self._thread = threading.Thread(target=self._run, name="committer", daemon=True)
-        self._thread.start()
+        self._thread = runtime.start_thread(self._run, "committer")
 
     def submit(self, waiting: Waiting[Any]) -> None:
         """Commit the work, here if nobody else is committing; `waiting.wait` gives its outcome."""

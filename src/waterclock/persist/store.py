@@ -19,7 +19,6 @@ import asyncio
 import heapq
 import logging
 import threading
-import time
 import uuid
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +26,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, TypeVar
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from waterclock.errors import WaterclockError
 from waterclock.persist.blob.api import Blob
@@ -38,6 +37,7 @@ from waterclock.persist.log import Log, open_log
 from waterclock.persist.records import AnyEvent
 from waterclock.persist.retry import Retry
 from waterclock.persist.state import Outlook, State
+from waterclock.runtime import SYSTEM, Runtime
 
 R = TypeVar("R")
 Plan = Callable[[State], tuple[list[AnyEvent], R]]
@@ -65,9 +65,12 @@ class Store:
         state: State,
         retry: Retry,
         scratch: Path | None = None,
+        runtime: Runtime = SYSTEM,
     ) -> None:
         self.blob = blob
         self.retry = retry
+        self.runtime = runtime
+        """The clock and the threads of everything that works on this store."""
         self.scratch = scratch
         """Where temporary files go; None for the system's own place."""
         self.epoch = state.epoch
@@ -83,7 +86,9 @@ class Store:
         self._writing: set[str] = set()
         self._abandoned: deque[str] = deque()
         self._touched: set[str] = set(state.shards)
-        self._watchers: defaultdict[str, WeakSet[Bell]] = defaultdict(WeakSet)
+        self._watchers: defaultdict[str, WeakKeyDictionary[Bell, None]] = defaultdict(
+            WeakKeyDictionary
+        )
         self._closing = False
         self._sync_s = 0.0
         """How long it took of late to make an entry durable, when nothing else delayed it."""
@@ -91,7 +96,7 @@ class Store:
         self._failure: BaseException | None = None
         self.logged_bytes = state.tail_bytes
         """Bytes of the log since the checkpoint that was found on opening."""
-        self._committer = Committer(self._commit_group)
+        self._committer = Committer(self._commit_group, runtime)
 
     @classmethod
     def open(
@@ -102,11 +107,12 @@ class Store:
         retry: Retry | None = None,
         *,
         scratch: Path | None = None,
+        runtime: Runtime = SYSTEM,
     ) -> Store:
         """Recover what is durable and become its owner; `owner` is a name never used before."""
         retry = retry or Retry()
         log, state = open_log(blob, consensus, owner, retry)
-        return cls(blob, consensus, log, state, retry, scratch)
+        return cls(blob, consensus, log, state, retry, scratch, runtime)
 
     # Changing
 
@@ -114,7 +120,7 @@ class Store:
         """The plan's answer, once its events are durable; or its error. Never from a `Bell`."""
         if self._failure is not None:
             raise self._failure
-        waiting: Waiting[R] = Waiting(plan)
+        waiting: Waiting[R] = Waiting(plan, runtime=self.runtime)
         self._committer.submit(waiting)
         self._refuse_if_failed()
         return waiting.wait()
@@ -176,7 +182,7 @@ class Store:
 
     def _logged(self, events: list[AnyEvent], patient: bool) -> bool:
         """Make the events durable, then visible. False if that would take patience."""
-        began = time.perf_counter()
+        began = self.runtime.precise_s()
         try:
             size = self._log.append(events, patient=patient)
         except Unavailable:
@@ -184,7 +190,7 @@ class Store:
                 raise
             return False
         finally:
-            self._note_sync(time.perf_counter() - began)
+            self._note_sync(self.runtime.precise_s() - began)
         self.logged_bytes += size
         self._ahead.position += 1
         with self._lock:
@@ -249,14 +255,15 @@ class Store:
         the bell does must be quick and must not call the store.
         """
         with self._lock:
-            self._watchers[shard].add(bell)
+            self._watchers[shard][bell] = None
 
     def _notify(self, events: list[AnyEvent]) -> None:
-        touched = {shard for event in events if (shard := getattr(event, "shard", None))}
+        touched = dict.fromkeys(s for event in events if (s := getattr(event, "shard", None)))
         with self._lock:
-            self._touched |= touched
+            self._touched.update(touched)
             failed = self._failure is not None
-            watched = set(self._watchers) if failed else self._watchers.keys() & touched
+            watchers = self._watchers
+            watched = list(watchers) if failed else [s for s in touched if s in watchers]
             bells = [bell for shard in watched for bell in self._watchers[shard]]
         for bell in bells:
             try:

@@ -38,7 +38,9 @@ class Data:
             self._directory.release()
             raise
         self.storage = Storage(self.store)
-        self._background = Background(self.storage.maintain, lambda: self.store.has_failed)
+        self._background = Background(
+            self.storage.maintain, lambda: self.store.has_failed, self.store.runtime
+        )
         self._is_open = True
 
     def has_password(self) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from waterclock.adapter.coordinator import Coordinator, wall_clock_ms
+from waterclock.adapter.coordinator import Coordinator
 from waterclock.adapter.timelines import common_timeline
 from waterclock.catalog.image import qualified
 from waterclock.catalog.objects import Index, MaterializedView
@@ -29,7 +29,7 @@ def facts_of(core: Coordinator, connections: int) -> ServerFacts:
 
 
 def _views(core: Coordinator) -> Iterator[ViewFacts]:
-    now = wall_clock_ms()
+    now = core.runtime.wall_ms()
     catalog = core.current
     for item in catalog.items():
         if not isinstance(item, MaterializedView | Index):

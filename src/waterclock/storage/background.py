@@ -12,12 +12,11 @@ from __future__ import annotations
 import gc
 import logging
 import sys
-import threading
-import time
 from collections.abc import Callable
 
 from waterclock.errors import WaterclockError
 from waterclock.persist.errors import Fenced, Unavailable
+from waterclock.runtime import SYSTEM, Runtime
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long one thread may keep Python to itself while another waits. With the usual 5 ms, a caller
@@ -47,19 +46,21 @@ class Background:
     `step` says whether there may be more to do at once.
     """
 
-    def __init__(self, step: Callable[[], bool], is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self, step: Callable[[], bool], is_over: Callable[[], bool], runtime: Runtime = SYSTEM
+    ) -> None:
         self._step = step
         self._is_over = is_over
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
-        self._thread.start()
+        self._runtime = runtime
+        self._stopping = runtime.event()
+        self._thread = runtime.start_thread(self._run, "maintenance")
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            began = time.monotonic()
+            began = self._runtime.monotonic_s()
             try:
                 worked = self._step()
-                rest = _REST_PER_WORK * (time.monotonic() - began) if worked else _REST_S
+                rest = _REST_PER_WORK * (self._runtime.monotonic_s() - began) if worked else _REST_S
             except Fenced:
                 return
             except Unavailable as error:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import time
 import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -37,6 +36,7 @@ from waterclock.persist.retry import Retry
 from waterclock.persist.rows import row_schema
 from waterclock.persist.state import State
 from waterclock.persist.store import Plan, Store
+from waterclock.runtime import Runtime
 from waterclock.storage import commands
 from waterclock.storage.api import (
     Description,
@@ -52,16 +52,13 @@ from waterclock.storage.subscription import Subscription
 C = TypeVar("C", ReadCapability, WriteCapability)
 
 
-def _monotonic_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
-
-
 class Storage:
     """The Storage layer of one server. Thread-safe."""
 
-    def __init__(self, store: Store, clock: Clock = _monotonic_ms) -> None:
+    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+        """`clock` is that of leases; the default is the monotonic one of the store's runtime."""
         self._store = store
-        self._leases = Leases(clock)
+        self._leases = Leases(clock or _clock_of(store.runtime))
         self._intake = Intake(store)
         self.maintenance = Maintenance(store)
         self._background: Background | None = None
@@ -69,13 +66,18 @@ class Storage:
         for token, lease_ms in store.read(_leases_in):
             self._leases.renew(token, lease_ms)
 
+    @property
+    def runtime(self) -> Runtime:
+        """The clock and the threads of everything that works on this storage."""
+        return self._store.runtime
+
     @classmethod
     def open(
         cls,
         blob: Blob,
         consensus: Consensus,
         *,
-        clock: Clock = _monotonic_ms,
+        clock: Clock | None = None,
         retry: Retry | None = None,
         background: bool = True,
         scratch: Path | None = None,
@@ -87,7 +89,9 @@ class Storage:
         owner = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex}"
         storage = cls(Store.open(blob, consensus, owner, retry, scratch=scratch), clock)
         if background:
-            storage._background = Background(storage.maintain, lambda: storage._store.has_failed)
+            storage._background = Background(
+                storage.maintain, lambda: storage._store.has_failed, storage.runtime
+            )
         return storage
 
     @classmethod
@@ -253,6 +257,10 @@ class Storage:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _clock_of(runtime: Runtime) -> Clock:
+    return lambda: int(runtime.monotonic_s() * 1000)
 
 
 def _leases_in(state: State) -> list[tuple[str, int | None]]:

@@ -12,8 +12,6 @@ memory.
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
@@ -64,7 +62,7 @@ class Subscription:
         """Every update at or before this time has been handed out, or was not asked for."""
         self._owes_contents = contents
         self._failure: BaseException | None = None
-        self._news = threading.Event()
+        self._news = store.runtime.event()
         store.watch(str(capability.id), self._news)
         self._messages = self._run()
 
@@ -81,10 +79,10 @@ class Subscription:
 
     def receive(self, timeout_s: float) -> Message | None:
         """The next message, or None if there is none within the time. StopIteration at the end."""
-        deadline = time.monotonic() + timeout_s
+        deadline = self._store.runtime.monotonic_s() + timeout_s
         while True:
             message = self._step()
-            left = deadline - time.monotonic()
+            left = deadline - self._store.runtime.monotonic_s()
             if message is not None or left <= 0 or not self._news.wait(left):
                 return message
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -123,16 +122,16 @@ async def answered(session: SqlSession, text: str, parameters: Parameters = ()) 
     work = partial(answerer.execute, text, values, facts, (), cancellation)
     try:
         if _MAY_WAIT.search(text):
-            return await _in_thread_of_its_own(work)
+            return await _in_thread_of_its_own(session, work)
         return await asyncio.to_thread(work)
     except asyncio.CancelledError:
         cancellation.cancel()
         raise
 
 
-async def _in_thread_of_its_own(work: Callable[[], T]) -> T:
+async def _in_thread_of_its_own(session: SqlSession, work: Callable[[], T]) -> T:
     """Do what may take any time, so that the threads that all share stay free for others."""
-    executor = ThreadPoolExecutor(1, "waterclock-waiting")
+    executor = session.front.core.runtime.pool(1, "waterclock-waiting")
     try:
         return await asyncio.get_running_loop().run_in_executor(executor, work)
     finally:

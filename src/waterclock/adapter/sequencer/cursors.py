@@ -10,7 +10,7 @@ is there; with a timeout, it takes what comes until then.
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -158,6 +158,7 @@ async def declare(
         is_cursor=True,
         is_held=statement.hold,
         is_done=True,
+        made=session.now(),
         declare=session.running,
     )
     return Done("DECLARE CURSOR")
@@ -258,7 +259,8 @@ async def _as_they_come(
     portal: Portal, feed: Feed, count: int | None, timeout_s: float | None
 ) -> Batches:
     """Rows of a subscription: without a timeout, what is there as soon as there is some."""
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    clock = asyncio.get_running_loop().time
+    deadline = None if timeout_s is None else clock() + timeout_s
     wait_s = timeout_s
     while count is None or count > 0:
         batch = portal.left.pop(0) if portal.left else await feed.next_within(wait_s)
@@ -271,7 +273,7 @@ async def _as_they_come(
             count -= batch.num_rows
         portal.position += batch.num_rows
         yield batch
-        wait_s = 0.0 if deadline is None else max(0.0, deadline - time.monotonic())
+        wait_s = 0.0 if deadline is None else max(0.0, deadline - clock())
 
 
 def _timeout(asked: tuple[Option, ...]) -> float | None:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from waterclock.adapter.coordinator import wall_clock_ms
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planned_source import PlannedSource
 from waterclock.adapter.sequencer.messages import (
@@ -184,7 +183,9 @@ def _definer(session: SqlSession, connection: Connection, asked: Mapping[str, Op
 
     def defined(topic: str, messages: MessageDefinition) -> KafkaDefinition:
         wanted = Wanted(topic, group_prefix=group)
-        found = define(connection.id, settings, wanted, messages, wall_clock_ms)
+        found = define(
+            connection.id, settings, wanted, messages, session.front.core.runtime.wall_ms
+        )
         for partition, offset in found.start.items():
             if offset:
                 raise InvalidSource(

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from waterclock.adapter.api import Done, Notice, Response
-from waterclock.adapter.coordinator import wall_clock_ms
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planned_source import PlannedSource
 from waterclock.adapter.planning import name_of
@@ -127,7 +126,7 @@ async def _created(
             session.notify(Notice(told, sqlstate="42P07"))
             return None
         made, beside = _made(session, draft, site, statement, planned)
-        start = EPOCH_MILLIS.frontier(max(core.oracle.read_ts(), wall_clock_ms()))
+        start = EPOCH_MILLIS.frontier(max(core.oracle.read_ts(), core.runtime.wall_ms()))
         own = own_timeline(statement)
         on_own = set() if own is None else {made.source.id, *beside.errors.values()}
         creations = [
@@ -356,7 +355,6 @@ _GENERATOR_OPTIONS: Mapping[str, tuple[str, ...]] = {
 
 
 def _load_generator(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
-    del session
     connector = statement.connector
     assert isinstance(connector, LoadGenerator)
     for clause, given in (
@@ -374,7 +372,7 @@ def _load_generator(session: SqlSession, statement: ast.CreateSource) -> Planned
         kind=connector.kind,
         tick_ms=_of(asked, "tick interval", _positive_ms)
         or _DEFAULT_TICK_MS.get(connector.kind, 1000.0),
-        created_ms=wall_clock_ms(),
+        created_ms=session.front.core.runtime.wall_ms(),
         seed=_of(asked, "seed", options.integer) or 0,
         maximum=_of(asked, "max", options.integer),
         cardinality=_of(asked, "max cardinality", options.integer),

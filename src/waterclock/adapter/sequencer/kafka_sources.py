@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from waterclock.adapter.coordinator import wall_clock_ms
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planned_source import PlannedSource
 from waterclock.adapter.planning import name_of
@@ -53,7 +52,7 @@ def planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
     core = session.front.core
     messages = planned_messages(session, statement, f'topic "{wanted.topic}"', wanted.topic)
     settings = core.connection_settings(connection.id)
-    definition = define(connection.id, settings, wanted, messages.definition, wall_clock_ms)
+    definition = define(connection.id, settings, wanted, messages.definition, core.runtime.wall_ms)
     rows = decoding_of(messages.definition, core.connection_settings).schema
     shown = declared_columns(statement)
     is_whole = shown is not None and len(shown) == len(rows.columns)

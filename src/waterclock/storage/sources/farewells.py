@@ -11,7 +11,6 @@ log says so.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -20,6 +19,7 @@ from waterclock.errors import WaterclockError
 from waterclock.persist.notes import Notes
 from waterclock.persist.records import AnyEvent
 from waterclock.persist.store import Store
+from waterclock.runtime import Event
 from waterclock.storage.sources.api import Kinds, SourceDescription, Surroundings
 from waterclock.storage.sources.errors import TransientFault
 
@@ -76,7 +76,7 @@ class Farewells:
         prepare = None if kind is None else kind.farewell
         return None if prepare is None else prepare(left.definition, self._surroundings)
 
-    def carry_out(self, closing: threading.Event) -> None:
+    def carry_out(self, closing: Event) -> None:
         """Remove what was left when the server last ended, however long it takes, until closing."""
         waiting = self._notes.all()
         pause_s = _FIRST_PAUSE_S

@@ -11,10 +11,8 @@ can ring the bell; then those that rest look at once, but only so many times a s
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from waterclock.model.ids import GlobalId
@@ -84,13 +82,13 @@ class Ingestions:
         self._turns: dict[GlobalId, _Turn] = {}
         self._errors: dict[GlobalId, GlobalId] = {}
         self._farewells = Farewells(store, kinds, surroundings)
-        self._lock = threading.Condition()
+        self._runtime = store.runtime
+        self._lock = self._runtime.condition()
         self._rung = False
         self._closing = False
-        self._closed = threading.Event()
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="waterclock-source")
-        self._thread = threading.Thread(target=self._run, name="waterclock-sources", daemon=True)
-        self._thread.start()
+        self._closed = self._runtime.event()
+        self._pool = self._runtime.pool(_THREADS, "waterclock-source")
+        self._thread = self._runtime.start_thread(self._run, "waterclock-sources")
         self._pool.submit(self._say_farewells)
 
     def add(self, description: SourceDescription) -> None:
@@ -107,7 +105,7 @@ class Ingestions:
         with self._lock:
             for name, errors in description.errors.items():
                 self._errors[description.outputs[name]] = errors
-            self._turns[description.id] = _Turn(ingestion, hold, time.monotonic())
+            self._turns[description.id] = _Turn(ingestion, hold, self._runtime.monotonic_s())
             self._lock.notify()
 
     def removal(self, sources: Iterable[GlobalId]) -> Plan[None]:
@@ -205,7 +203,7 @@ class Ingestions:
                 if self._closing:
                     return
                 self._hurry()
-                now = time.monotonic()
+                now = self._runtime.monotonic_s()
                 for turn in self._turns.values():
                     if self._is_due(turn, now):
                         turn.looked = now
@@ -252,7 +250,7 @@ class Ingestions:
             self._changed(outcome.changed_at)
 
     def _next(self, turn: _Turn, outcome: Outcome) -> float:
-        now = time.monotonic()
+        now = self._runtime.monotonic_s()
         if outcome.again_ms is not None:
             return now + outcome.again_ms / 1000
         interval_s = (turn.ingestion.description.interval_ms or self._interval_ms) / 1000
