@@ -16,9 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from waterclock.adapter.budgets import Budgets
 from waterclock.adapter.connections import settings_of
 from waterclock.adapter.errors import SourceFailed
 from waterclock.adapter.holds import Holds
+from waterclock.adapter.results import Spool
 from waterclock.adapter.retention import kept_longer
 from waterclock.adapter.secrets import SecretBox
 from waterclock.adapter.sources import all_sources, origins
@@ -71,18 +73,22 @@ class Coordinator:
         secrets: SecretBox | None = None,
         engine: OpenEngine | None = None,
         ticked: Callable[[float], None] | None = None,
+        budgets: Budgets | None = None,
     ) -> None:
         """`folder` holds what can be made again: the state of views, and scratch space.
 
         The engine is that of `spark`, unless another one is given. Without a box for secrets, none
         can be made. `ticked` is told how many seconds each tick took.
         """
+        budgets = budgets or Budgets()
         if engine is None:
             assert spark is not None, "there is an engine or a session to make one of"
-            engine = engine_on(spark, folder)
+            engine = engine_on(spark, folder, budgets.result_bytes)
         self.storage = storage
         self.store = store
         self.runtime = store.runtime
+        self.spool = Spool(folder / "queries" / "sent", budgets.result_bytes)
+        """Where large results wait for their readers."""
         self.pace = pace
         self.secrets = secrets
         self._bell = self.runtime.event()

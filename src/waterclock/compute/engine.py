@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from pyspark.sql import SparkSession
 
+from waterclock.compute.collecting import RESULT_BYTES
 from waterclock.compute.controller import Compute
 from waterclock.compute.evaluate import Evaluator
 from waterclock.persist.notes import Notes
@@ -33,11 +34,12 @@ OpenEngine: TypeAlias = Callable[[Storage, Notes], Engine]
 """Opens an engine over storage, with the place where installed views are noted."""
 
 
-def engine_on(spark: Spark, folder: Path) -> OpenEngine:
+def engine_on(spark: Spark, folder: Path, result_bytes: int = RESULT_BYTES) -> OpenEngine:
     """The engine of a Spark session, with its state in the folder."""
 
     def opened(storage: Storage, notes: Notes) -> Engine:
         compute = Compute(storage, notes, spark, folder / "views")
-        return Engine(compute, Evaluator(spark, folder / "queries"))
+        evaluator = Evaluator(spark, folder / "queries", result_bytes=result_bytes)
+        return Engine(compute, evaluator)
 
     return opened

@@ -33,6 +33,7 @@ from pyspark.sql.types import StructType
 from waterclock.compute.catalyst.held import HeldRows
 from waterclock.compute.catalyst.trees import Builder
 from waterclock.compute.catalyst.types import loosened
+from waterclock.compute.collecting import RESULT_BYTES, collect
 from waterclock.compute.faults import told
 from waterclock.compute.spark import for_queries
 from waterclock.model.ids import GlobalId
@@ -121,14 +122,16 @@ class Prepared:
             return HeldRows(self._session, columns)
         return FiledRows(self._session, columns, self._folder / f"{collection}.arrow")
 
-    def run(self, contents: Mapping[GlobalId, pa.Table], group: str) -> pa.Table:
+    def run(
+        self, contents: Mapping[GlobalId, pa.Table], group: str, scratch: Path, most_bytes: int
+    ) -> pa.Table:
         """The result over these contents. The job can be cancelled by its group."""
         for collection, rows in contents.items():
             self._leaves[collection].put(rows)
         context = self._session.sparkContext
         context.setJobGroup(group, "query", interruptOnCancel=True)
         try:
-            return self._executable().toArrow()
+            return collect(self._executable(), scratch, most_bytes)
         finally:
             context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
             if _size(contents) > _LEFT_BYTES:
@@ -173,13 +176,19 @@ class Evaluator:
     """Plans queries, keeps the plans, and runs them. Safe for use by many threads."""
 
     def __init__(
-        self, spark: SparkSession, folder: Path, *, small_bytes: int = _SMALL_BYTES
+        self,
+        spark: SparkSession,
+        folder: Path,
+        *,
+        small_bytes: int = _SMALL_BYTES,
+        result_bytes: int = RESULT_BYTES,
     ) -> None:
-        """`folder` is a scratch folder that all executors can read."""
+        """`folder` is a scratch folder that all executors can read and write."""
         self._spark = spark
         self._session = for_queries(spark.newSession())
         self._folder = folder
         self._small_bytes = small_bytes
+        self._result_bytes = result_bytes
         shutil.rmtree(folder, ignore_errors=True)
         self._lock = threading.Lock()
         self._planning = threading.Lock()
@@ -225,7 +234,7 @@ class Evaluator:
         """The result of the query over the contents given; `EngineFault` if it has none."""
         is_large = _size(contents) > self._small_bytes
         with self._lent(_Query.of(sql, inputs, is_large=is_large)) as prepared, told():
-            return prepared.run(contents, group)
+            return prepared.run(contents, group, self._folder / "results", self._result_bytes)
 
     def columns(self, sql: str, inputs: Mapping[GlobalId, Schema]) -> pa.Schema:
         """The columns that the query has; `EngineFault` if it means nothing to the engine."""

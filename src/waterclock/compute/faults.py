@@ -84,6 +84,14 @@ _CORRELATED = Reason(
 )
 _OUT_OF_MEMORY = Reason("53200", "out of memory", "The query needs more memory than there is.")
 
+RESULT_TOO_LARGE = Reason(
+    "54000",
+    "the result is too large",
+    hint="Ask for fewer rows or columns, or raise the server's setting max_result_bytes.",
+)
+_HINTED = {each.message: each for each in (RESULT_TOO_LARGE,)}
+"""What our own classes raise, by its message: Java gives no hints."""
+
 _KNOWN: Mapping[str, Reason] = {
     "DIVIDE_BY_ZERO": DIVISION_BY_ZERO,
     "REMAINDER_BY_ZERO": DIVISION_BY_ZERO,
@@ -144,7 +152,9 @@ def reason(report: Report) -> Reason:
 def raised(text: str) -> Reason:
     """Of a text that our own SQL raises."""
     stated = _STATED.fullmatch(text)
-    return INTERNAL if stated is None else Reason(stated["sqlstate"], stated["message"])
+    if stated is None:
+        return INTERNAL
+    return _HINTED.get(stated["message"]) or Reason(stated["sqlstate"], stated["message"])
 
 
 def out_of_range(sql_name: str) -> Reason:

@@ -57,6 +57,8 @@ class Configuration:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     log_level: str = "info"
+    max_result_bytes: int = 1 << 30
+    """The rows of one result; see "Limits" in docs/operations.md, also for those below."""
 
     @property
     def uses_tls(self) -> bool:
@@ -219,6 +221,7 @@ def _wrong(given: _Given, wanted: str, hint: str) -> BadConfiguration:
 
 
 _PORT = _integer(0, 65_535, "a port")
+_BYTES = _integer(1 << 10, 1 << 50, "a number of bytes")
 _READERS: Mapping[str, Callable[[_Given], Any]] = MappingProxyType(
     {
         "data": _path,
@@ -234,6 +237,7 @@ _READERS: Mapping[str, Callable[[_Given], Any]] = MappingProxyType(
         "tls_cert": _path,
         "tls_key": _path,
         "log_level": _level,
+        "max_result_bytes": _BYTES,
     }
 )
 assert _READERS.keys() == {each.name for each in fields(Configuration)}

@@ -110,7 +110,7 @@ class Server:
         spark = await asyncio.wrap_future(self._spark)
         self._missing = "views are being taken up"
         database = self._database = await asyncio.to_thread(
-            _open_database, data, spark, conf.tick, metrics.tick
+            _open_database, data, spark, conf, metrics.tick
         )
         await self._start_pg(database, metrics, pg_socket, tls)
         self._missing = None
@@ -216,12 +216,14 @@ def _open_data(configuration: Configuration, lock: DirectoryLock) -> Data:
 
 
 def _open_database(
-    data: Data, spark: Spark, tick_ms: int, ticked: Callable[[float], None]
+    data: Data, spark: Spark, configuration: Configuration, ticked: Callable[[float], None]
 ) -> Database:
+    from waterclock.adapter.budgets import Budgets
     from waterclock.adapter.coordinator import Pace
     from waterclock.server.wiring import Database
 
-    return Database(data, spark, Pace(tick_ms=tick_ms), ticked)
+    budgets = Budgets(result_bytes=configuration.max_result_bytes)
+    return Database(data, spark, Pace(tick_ms=configuration.tick), ticked, budgets)
 
 
 def _tls(configuration: Configuration) -> _Tls | None:

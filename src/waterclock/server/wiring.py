@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from waterclock.adapter.budgets import Budgets
 from waterclock.adapter.coordinator import Coordinator, Pace
 from waterclock.adapter.front import SqlFront
 from waterclock.adapter.secrets import SecretBox
@@ -41,6 +42,7 @@ class Database:
         spark: Spark,
         pace: Pace | None = None,
         ticked: Callable[[float], None] | None = None,
+        budgets: Budgets | None = None,
     ) -> None:
         claim_state(data.store, data.path / "views")
         self.data = data
@@ -53,6 +55,7 @@ class Database:
             pace or Pace(),
             secrets=SecretBox.open(data.path / SECRETS_KEY),
             ticked=ticked,
+            budgets=budgets,
         )
         self.front = SqlFront(self.core, read_text, write_text)
         self._rehearsals: list[Rehearsal] = []

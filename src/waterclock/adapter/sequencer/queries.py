@@ -67,7 +67,7 @@ async def run_query(session: SqlSession, statement: ast.Query, parameters: Param
     if plan is None:
         plan = planned(session, statement.query, parameters=parameters)
     table = await evaluated(session, plan, await as_of_time(session, statement.as_of))
-    return Rows(described(plan), in_batches(table))
+    return Rows(described(plan), in_batches(await session.front.core.spool.held(table)))
 
 
 def _filled(session: SqlSession, query: QueryText, parameters: Parameters) -> Plan | None:
@@ -92,7 +92,7 @@ async def _from_catalog(
     for change in found.settings:
         session.settings.set(change.name, change.value, local=change.local)
     columns = tuple(ColumnDescription(c.name, c.type) for c in found.columns)
-    return Rows(columns, in_batches(found.rows))
+    return Rows(columns, in_batches(await session.front.core.spool.held(found.rows)))
 
 
 RUN: dict[type[Any], Callable[..., Awaitable[Response]]] = {ast.Query: run_query}

@@ -79,7 +79,8 @@ async def _computed(
         raise Unsupported("AS OF beside changes in WITH is not supported")
     plan = planned(session, main.query, parameters=parameters, given=given)
     table = await evaluated(session, plan)
-    return Rows(described(plan), in_batches(table)), changes
+    held = await session.front.core.spool.held(table)
+    return Rows(described(plan), in_batches(held)), changes
 
 
 async def _changed(
