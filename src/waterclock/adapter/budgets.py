@@ -13,3 +13,5 @@ class Budgets:
 
     result_bytes: int = RESULT_BYTES
     """The rows of one result (`max_result_bytes`)."""
+    connections: int = 1000
+    """Sessions at the same time, of all protocols (`max_connections`)."""

@@ -80,7 +80,7 @@ class Coordinator:
         The engine is that of `spark`, unless another one is given. Without a box for secrets, none
         can be made. `ticked` is told how many seconds each tick took.
         """
-        budgets = budgets or Budgets()
+        self.budgets = budgets = budgets or Budgets()
         if engine is None:
             assert spark is not None, "there is an engine or a session to make one of"
             engine = engine_on(spark, folder, budgets.result_bytes)

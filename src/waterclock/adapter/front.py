@@ -48,7 +48,6 @@ from waterclock.model.pg_types import PgType
 from waterclock.persist.store import Plan
 from waterclock.sql.printing.defaults import shown_default
 
-MAX_SESSIONS = 1000
 SETTINGS = tuple(Setting(each.name, each.default) for each in DEFINITIONS)
 """The parameters that there are, for pg_settings."""
 _COUNT_AGAIN_S = 1.0
@@ -106,8 +105,12 @@ class SqlFront:
         settings = self._settings(catalog, startup, notify)
         session = SqlSession(self, startup, role, settings, notify)
         with self._lock:
-            if len(self._sessions) >= MAX_SESSIONS:
-                raise TooManyConnections("sorry, too many clients already")
+            if len(self._sessions) >= self.core.budgets.connections:
+                raise TooManyConnections(
+                    "sorry, too many clients already",
+                    hint="Close connections, use a pool, or raise the server's setting"
+                    " max_connections.",
+                )
             self._sessions.add(session)
         return session
 
@@ -197,8 +200,9 @@ class SqlFront:
             return None
         return parse_verifier(role.verifier)
 
-    @staticmethod
-    def _settings(catalog: Catalog, startup: Startup, notify: Callable[[Notice], None]) -> Settings:
+    def _settings(
+        self, catalog: Catalog, startup: Startup, notify: Callable[[Notice], None]
+    ) -> Settings:
         role = catalog.role(startup.user)
         database = catalog.database(startup.database)
         first = {
@@ -206,6 +210,7 @@ class SqlFront:
             "session_authorization": role.name,
             "is_superuser": "on" if role.superuser else "off",
             "database": database.name,
+            "max_connections": str(self.core.budgets.connections),
         }
         settings = Settings(first)
         for name, value in startup.settings.items():

@@ -18,6 +18,7 @@ from ipaddress import ip_address
 from typing import ClassVar
 
 from waterclock.adapter.api import Authenticator
+from waterclock.adapter.attempts import Attempts
 from waterclock.adapter.credentials import ScramVerifier, make_verifier
 from waterclock.errors import WaterclockError
 
@@ -43,14 +44,18 @@ class Access:
     authenticator: Authenticator
     nobody: ScramVerifier
     """Compared with when there is no such role, so that this takes as long."""
+    attempts: Attempts
+    """The wrong passwords that have come, by whatever protocol."""
 
     @staticmethod
-    def of(authenticator: Authenticator) -> Access:
+    def of(authenticator: Authenticator, attempts: Attempts) -> Access:
         secret = secrets.token_urlsafe(16)
-        return Access(authenticator, make_verifier(secret, secrets.token_bytes(16)))
+        return Access(authenticator, make_verifier(secret, secrets.token_bytes(16)), attempts)
 
     async def role(self, headers: Mapping[str, str], client: str | None) -> str:
-        """The role that the request is from. Raises `Unauthorized` or `ForeignHost`."""
+        """The role that the request is from. Raises `Unauthorized`, `TooManyTries` or
+        `ForeignHost`.
+        """
         given = _basic(headers.get("authorization"))
         if not self.authenticator.requires_password(client):
             if not names_this_machine(headers.get("host", "")):
@@ -65,10 +70,13 @@ class Access:
                 hint="Send the name and the password of a role by HTTP Basic authentication.",
             )
         user, password = given
+        await asyncio.sleep(self.attempts.turn(user, client))
         known = self.authenticator.verifier(user)
         matches = await asyncio.to_thread((known or self.nobody).matches, password)
         if known is None or not matches:
+            self.attempts.failed(user, client)
             raise Unauthorized(f'password authentication failed for user "{user}"')
+        self.attempts.succeeded(user, client)
         return user
 
 

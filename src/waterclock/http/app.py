@@ -25,14 +25,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from waterclock.adapter.api import Authenticator, Front, Startup
+from waterclock.adapter.attempts import Attempts
 from waterclock.errors import WaterclockError
 from waterclock.http.access import Access, ForeignHost, Unauthorized, is_json
 from waterclock.http.metrics import Metrics
 from waterclock.http.statements import Answer, Result, fault_of, fault_of_notice, run
 from waterclock.http.values import Texts
+from waterclock.runtime import SYSTEM
 
 DEFAULT_DATABASE = "waterclock"
 MAX_BODY_BYTES = 16 * 1024 * 1024
+_BODY_S = 60.0
+"""How long the body of a request may take to come."""
 _FIRST_PROCESS_ID = 1 << 30
 """Sessions of HTTP requests are numbered apart from those of connections."""
 
@@ -83,9 +87,10 @@ class Api:
         missing: Callable[[], str | None],
         metrics: Metrics,
         texts: Texts,
+        attempts: Attempts | None = None,
     ) -> None:
         self._front = front
-        self._access = Access.of(authenticator)
+        self._access = Access.of(authenticator, attempts or Attempts(SYSTEM.monotonic_s))
         self._missing = missing
         self._metrics = metrics
         self._texts = texts
@@ -150,11 +155,7 @@ class Api:
             raise NotJson(
                 "the body must be JSON", hint="Send the header Content-Type: application/json."
             )
-        body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > MAX_BODY_BYTES:
-                raise BodyTooLarge(f"the request is larger than {MAX_BODY_BYTES >> 20} MiB")
+        body = await _body(request)
         try:
             return self._decoder.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -252,6 +253,19 @@ def _refused(error: WaterclockError) -> Response:
 
 def _json(body: object, status: int = 200) -> Response:
     return Response(msgspec.json.encode(body) + b"\n", status, media_type="application/json")
+
+
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_S):
+            async for part in request.stream():
+                body += part
+                if len(body) > MAX_BODY_BYTES:
+                    raise BodyTooLarge(f"the request is larger than {MAX_BODY_BYTES >> 20} MiB")
+    except TimeoutError:
+        raise BadRequest("the body of the request did not come in time") from None
+    return bytes(body)
 
 
 def _client(request: Request) -> str | None:

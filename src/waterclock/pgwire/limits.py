@@ -13,9 +13,13 @@ class Limits:
 
     connections: int = 1000
     """Sessions at the same time."""
-    connecting: int = 100
+    connections_of_address: int = 900
+    """Those of them that come from one address."""
+    connecting: int = 200
     """Further connections that have not become sessions yet."""
-    authentication_s: float = 60.0
+    connecting_of_address: int = 100
+    """Those of them that come from one address."""
+    authentication_s: float = 10.0
     """From accepting a connection to its session."""
     idle_s: float | None = None
     """Silence outside a transaction block."""

@@ -13,6 +13,7 @@ import logging
 import secrets
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
@@ -25,6 +26,8 @@ from waterclock.adapter.api import (
     Startup,
     TooManyConnections,
 )
+from waterclock.adapter.attempts import Attempts
+from waterclock.adapter.doors import Door
 from waterclock.errors import WaterclockError
 from waterclock.pgwire import backend
 from waterclock.pgwire.connection import Connection
@@ -42,6 +45,7 @@ from waterclock.pgwire.shared import SharedEncodings
 from waterclock.pgwire.startup import Guard, Identity, negotiate, read_startup
 from waterclock.pgwire.tls import TlsIdentity
 from waterclock.pgwire.wire import Wire
+from waterclock.runtime import SYSTEM
 
 _log = logging.getLogger(__name__)
 _SECRET_BYTES = 4
@@ -57,18 +61,22 @@ class PgServer:
         *,
         tls: TlsIdentity | None = None,
         limits: Limits | None = None,
+        attempts: Attempts | None = None,
         entropy: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
         self._front = front
         self._tls = tls
-        self._limits = limits or Limits()
+        self._limits = limits = limits or Limits()
         self._entropy = entropy
-        self._guard = Guard(authenticator, entropy(32), entropy)
+        attempts = attempts or Attempts(SYSTEM.monotonic_s)
+        self._guard = Guard(authenticator, entropy(32), entropy, attempts)
         self._shared = SharedEncodings()
         self._sessions: dict[int, tuple[bytes, Session]] = {}
         self._process_ids = count(1)
         self._tasks: dict[asyncio.Task[None], Wire] = {}
-        self._admitted = 0
+        self._door: Door[asyncio.Task[None]] = Door(limits.connecting, limits.connecting_of_address)
+        self._admitted: Counter[str | None] = Counter()
+        """Sessions by the addresses of their clients."""
         self._listeners: list[asyncio.Server] = []
         self._stopping = False
 
@@ -108,12 +116,32 @@ class PgServer:
                 await asyncio.wait_for(listener.wait_closed(), self._limits.closing_s)
 
     def _accept(self, wire: Wire) -> None:
-        if self._stopping or len(self._tasks) >= self._limits.connections + self._limits.connecting:
+        if self._stopping:
             wire.abort()
             return
         task = asyncio.get_running_loop().create_task(self._serve(wire))
         self._tasks[task] = wire
-        task.add_done_callback(self._tasks.pop)
+        task.add_done_callback(self._forget)
+        pushed_out = self._door.enter(task, wire.client_address)
+        if pushed_out is not None:
+            self._turn_away(self._tasks[pushed_out])
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        self._door.leave(task)
+
+    @staticmethod
+    def _turn_away(wire: Wire) -> None:
+        """End a connection that has not proven who it is, because another one needs its place."""
+        _tell(
+            wire,
+            TooManyConnections(
+                "too many connections that are not authenticated",
+                hint="Authenticate sooner, or raise the server's setting"
+                " max_unauthenticated_connections.",
+            ),
+        )
+        wire.close()
 
     async def _serve(self, wire: Wire) -> None:
         """One connection from its first byte to its last. Raises nothing."""
@@ -141,23 +169,42 @@ class PgServer:
                 identity = await self._admit(wire, first)
         except TimeoutError:
             raise AuthenticationTimeout("canceling authentication due to timeout") from None
-        self._admitted += 1
+        address = wire.client_address
+        self._admitted[address] += 1
         try:
             await self._serve_session(wire, identity)
         finally:
-            self._admitted -= 1
+            self._admitted[address] -= 1
+            if not self._admitted[address]:
+                del self._admitted[address]
 
     async def _admit(self, wire: Wire, packet: StartupPacket) -> Identity:
         identity, answer = read_startup(packet)
         wire.send(answer)
-        if self._admitted >= self._limits.connections:
-            raise TooManyConnections("sorry, too many clients already")
+        self._require_room(wire)
         await self._guard.admit(wire, identity.user, self._tls)
-        if self._admitted >= self._limits.connections:
-            raise TooManyConnections("sorry, too many clients already")
+        self._require_room(wire)
+        task = asyncio.current_task()
+        assert task is not None, "a connection is served by a task"
+        self._door.leave(task)
         wire.send(backend.AUTHENTICATION_OK)
         wire.allow_large_frames(self._limits.frame_bytes)
         return identity
+
+    def _require_room(self, wire: Wire) -> None:
+        """Raise `TooManyConnections` if there is no room for one more session."""
+        if self._admitted.total() >= self._limits.connections:
+            raise TooManyConnections(
+                "sorry, too many clients already",
+                hint="Close connections, use a pool, or raise the server's setting"
+                " max_connections.",
+            )
+        if self._admitted[wire.client_address] >= self._limits.connections_of_address:
+            raise TooManyConnections(
+                "sorry, too many clients from this address already",
+                hint="Close connections, use a pool, or raise the server's setting"
+                " max_connections_per_address.",
+            )
 
     async def _serve_session(self, wire: Wire, identity: Identity) -> None:
         process_id = next(self._process_ids) & 0x7FFFFFFF

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from waterclock.adapter.api import Authenticator
+from waterclock.adapter.attempts import Attempts
 from waterclock.pgwire import backend, scram
 from waterclock.pgwire.codec import decode, decode_first
 from waterclock.pgwire.errors import InvalidAuthorization, ProtocolViolation, WrongPassword
@@ -113,11 +115,23 @@ class Guard:
     mock_secret: bytes
     """What the salts of roles that do not exist are made from; secret, and the same for long."""
     entropy: Callable[[int], bytes]
+    attempts: Attempts
 
     async def admit(self, wire: Wire, user: str, tls: TlsIdentity | None) -> None:
-        """Return if the client is who it says; `WrongPassword` or `ProtocolViolation`."""
-        if not self.authenticator.requires_password(wire.client_address):
+        """Return if the client is who it says; else `WrongPassword`, `TooManyTries` or
+        `ProtocolViolation`.
+        """
+        client = wire.client_address
+        if not self.authenticator.requires_password(client):
             return
+        await asyncio.sleep(self.attempts.turn(user, client))
+        if not await self._is_proven(wire, user, tls):
+            self.attempts.failed(user, client)
+            raise WrongPassword(f'password authentication failed for user "{user}"')
+        self.attempts.succeeded(user, client)
+
+    async def _is_proven(self, wire: Wire, user: str, tls: TlsIdentity | None) -> bool:
+        """Whether the client knows the password of the role; if so, it has been told."""
         binding = tls.channel_binding if tls is not None and wire.encrypted else None
         offered = scram.mechanisms(binding)
         wire.send(backend.authentication_sasl(offered))
@@ -131,8 +145,9 @@ class Guard:
         wire.send(backend.authentication_sasl_continue(exchange.server_first))
         proven, signature = exchange.finish(await self._password(wire))
         if not proven or known is None:
-            raise WrongPassword(f'password authentication failed for user "{user}"')
+            return False
         wire.send(backend.authentication_sasl_final(signature))
+        return True
 
     async def _password(self, wire: Wire) -> bytes:
         message = decode(await wire.receive())

@@ -59,6 +59,13 @@ class Configuration:
     log_level: str = "info"
     max_result_bytes: int = 1 << 30
     """The rows of one result; see "Limits" in docs/operations.md, also for those below."""
+    max_value_bytes: int = 64 << 20
+    max_connections: int = 1000
+    max_connections_per_address: int = 900
+    max_unauthenticated_connections: int = 200
+    max_unauthenticated_connections_per_address: int = 100
+    authentication_timeout: int = 10_000
+    """Milliseconds from a connection to its session."""
 
     @property
     def uses_tls(self) -> bool:
@@ -221,6 +228,7 @@ def _wrong(given: _Given, wanted: str, hint: str) -> BadConfiguration:
 
 
 _PORT = _integer(0, 65_535, "a port")
+_COUNT = _integer(1, 1_000_000, "a number of connections")
 _BYTES = _integer(1 << 10, 1 << 50, "a number of bytes")
 _READERS: Mapping[str, Callable[[_Given], Any]] = MappingProxyType(
     {
@@ -238,6 +246,12 @@ _READERS: Mapping[str, Callable[[_Given], Any]] = MappingProxyType(
         "tls_key": _path,
         "log_level": _level,
         "max_result_bytes": _BYTES,
+        "max_value_bytes": _integer(1 << 10, 1 << 30, "a number of bytes"),
+        "max_connections": _COUNT,
+        "max_connections_per_address": _COUNT,
+        "max_unauthenticated_connections": _COUNT,
+        "max_unauthenticated_connections_per_address": _COUNT,
+        "authentication_timeout": _integer(100, 600_000, "a number of milliseconds"),
     }
 )
 assert _READERS.keys() == {each.name for each in fields(Configuration)}

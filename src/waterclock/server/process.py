@@ -17,6 +17,7 @@ import gc
 import importlib
 import logging
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -30,6 +31,7 @@ from typing import TYPE_CHECKING, ClassVar, TextIO
 
 from waterclock.errors import WaterclockError
 from waterclock.persist.lock import DirectoryLock
+from waterclock.runtime import SYSTEM
 from waterclock.server.banner import banner
 from waterclock.server.configuration import Configuration, is_loopback
 from waterclock.server.listening import listen, port_of, require_password
@@ -37,10 +39,12 @@ from waterclock.server.spark import remove_others, start_spark
 
 if TYPE_CHECKING:
     from waterclock.adapter.api import Front
+    from waterclock.adapter.attempts import Attempts
     from waterclock.adapter.credentials import ScramVerifier
     from waterclock.compute.engine import Spark
     from waterclock.http.metrics import Metrics, ServerFacts
     from waterclock.http.server import CertificateFiles, HttpServer
+    from waterclock.pgwire.limits import Limits
     from waterclock.pgwire.server import PgServer
     from waterclock.pgwire.tls import TlsIdentity
     from waterclock.server.data import Data
@@ -49,6 +53,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _NEEDED_WITH_SPARK = ("waterclock.server.wiring", "waterclock.pgwire.server")
 """Modules that take a second to import, so that it is not spent when Spark is there."""
+_MANY_FILES = 65_536
 _AT_ONCE = 130
 """The exit code after a second signal."""
 
@@ -79,6 +84,8 @@ class Server:
         self._http: HttpServer | None = None
         self._pg: PgServer | None = None
         self._spark: Future[Spark] | None = None
+        self._attempts: Attempts | None = None
+        """The wrong passwords that have come, by whatever protocol."""
         self._scratch = configuration.data / "spark" / uuid.uuid4().hex
         self.pg_port = 0
         self.http_port = 0
@@ -124,14 +131,29 @@ class Server:
         return listening
 
     async def _start_http(self, listening: socket.socket, tls: _Tls | None) -> Metrics:
+        from waterclock.adapter.attempts import Attempts
         from waterclock.http.app import Api
         from waterclock.http.metrics import Metrics
-        from waterclock.http.server import HttpServer
+        from waterclock.http.server import HttpLimits, HttpServer
         from waterclock.server.texts import PgTexts
 
+        self._attempts = Attempts(SYSTEM.monotonic_s)
         metrics = Metrics(self._facts)
-        api = Api(self._front, _Later(self), lambda: self.missing, metrics, PgTexts())
-        self._http = HttpServer(api.app(), tls.files if tls else None)
+        api = Api(
+            self._front,
+            _Later(self),
+            lambda: self.missing,
+            metrics,
+            PgTexts(),
+            self._attempts,
+        )
+        conf = self._configuration
+        limits = HttpLimits(
+            conf.max_unauthenticated_connections,
+            conf.max_unauthenticated_connections_per_address,
+            conf.authentication_timeout / 1000,
+        )
+        self._http = HttpServer(api.app(), tls.files if tls else None, limits)
         await self._http.start(listening)
         return metrics
 
@@ -142,7 +164,13 @@ class Server:
         from waterclock.server.metering import MeteredFront
 
         self._metered = MeteredFront(database.front, metrics)
-        self._pg = PgServer(self._metered, database.front, tls=tls.identity if tls else None)
+        self._pg = PgServer(
+            self._metered,
+            database.front,
+            tls=tls.identity if tls else None,
+            limits=_pg_limits(self._configuration),
+            attempts=self._attempts,
+        )
         await self._pg.listen_on(listening)
 
     @property
@@ -222,8 +250,22 @@ def _open_database(
     from waterclock.adapter.coordinator import Pace
     from waterclock.server.wiring import Database
 
-    budgets = Budgets(result_bytes=configuration.max_result_bytes)
+    budgets = Budgets(
+        result_bytes=configuration.max_result_bytes, connections=configuration.max_connections
+    )
     return Database(data, spark, Pace(tick_ms=configuration.tick), ticked, budgets)
+
+
+def _pg_limits(configuration: Configuration) -> Limits:
+    from waterclock.pgwire.limits import Limits
+
+    return Limits(
+        connections=configuration.max_connections,
+        connections_of_address=configuration.max_connections_per_address,
+        connecting=configuration.max_unauthenticated_connections,
+        connecting_of_address=configuration.max_unauthenticated_connections_per_address,
+        authentication_s=configuration.authentication_timeout / 1000,
+    )
 
 
 def _tls(configuration: Configuration) -> _Tls | None:
@@ -249,6 +291,7 @@ def _tls(configuration: Configuration) -> _Tls | None:
 async def serve(configuration: Configuration, out: TextIO) -> None:
     """Run a server until the process is told to stop."""
     began = time.monotonic()
+    _allow_many_files()
     stopping = _signals()
     server = Server(configuration)
     starting = asyncio.ensure_future(server.start())
@@ -271,6 +314,14 @@ async def serve(configuration: Configuration, out: TextIO) -> None:
     await server.stop()
     gc.unfreeze()  # let what is there be taken down in order
     _log.info("stopped")
+
+
+def _allow_many_files() -> None:
+    """Have as many files and connections open as the system lets this process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY or soft < hard:
+        most = _MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, _MANY_FILES)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 def _signals() -> asyncio.Event:

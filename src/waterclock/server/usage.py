@@ -99,6 +99,26 @@ def _command(
     )
 
 
+_LIMITS = (
+    ("--max-result-bytes", "BYTES", "the rows of one result (default: 1 GiB)"),
+    ("--max-value-bytes", "BYTES", "one value that a function makes (default: 64 MiB)"),
+    ("--max-connections", "N", "sessions at the same time (default: 1000)"),
+    ("--max-connections-per-address", "N", "those from one address (default: 900)"),
+    (
+        "--max-unauthenticated-connections",
+        "N",
+        "connections that are no sessions yet (default: 200)",
+    ),
+    (
+        "--max-unauthenticated-connections-per-address",
+        "N",
+        "those from one address (default: 100)",
+    ),
+    ("--authentication-timeout", "MS", "from a connection to its session (default: 10000)"),
+)
+"""What a client may take; see "Limits" in docs/operations.md."""
+
+
 def _add_serve(parser: argparse.ArgumentParser) -> None:
     """All flags are texts here: `configuration` reads them, and says what is wrong with them."""
     add = parser.add_argument
@@ -133,6 +153,8 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     add("--tls-cert", metavar="FILE", help="a certificate, PEM")
     add("--tls-key", metavar="FILE", help="its key, PEM")
     add("--log-level", metavar="LEVEL", help=f"{', '.join(LOG_LEVELS)} (default: info)")
+    for flag, value, text in _LIMITS:
+        add(flag, metavar=value, help=text)
     add("--config", metavar="FILE", help="a TOML file with any of these settings")
 
 
