@@ -48,6 +48,12 @@ class ServerProcess:
         assert self._process is not None, "the server was started"
         return self._process.pid
 
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended, negative for a signal; None while it runs."""
+        assert self._process is not None, "the server was started"
+        return self._process.poll()
+
     def cpu_s(self) -> float:
         """Seconds of CPU that the server's own process has taken; that of Spark is another one."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
