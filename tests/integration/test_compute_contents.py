@@ -33,9 +33,11 @@ class Seen:
             upper: int,
             deltas: Mapping[GlobalId, pa.Table],
             contents: Mapping[GlobalId, Listing] | None = None,
+            *,
+            spread: int = 1,
         ) -> Ticked:
             self.listed.append(set(contents or {}))
-            return compute(dataflow, upper, deltas, contents)
+            return compute(dataflow, upper, deltas, contents, spread=spread)
 
         patch.setattr(Dataflow, "compute", watched)
 

@@ -303,20 +303,20 @@ def test_a_step_that_is_spread_over_tasks_gives_the_same(
     scratch: FromScratch,
     tmp_path: Path,
 ) -> None:
-    """Steps in one task and in many take turns over the same state, for all views at once."""
+    """Steps in one task, in many and in more take turns over the same state, for all views."""
     history = History(11)
     program = Program()
     for number, name in enumerate(WIDE):
         program.add(planned(spark, translation, VIEWS[name]), f"v{number}")
     outputs: list[list[pa.Table]] = [[] for _ in WIDE]
     upper, kept = 0, None
-    for wide_rows in (0, None, 10**9, 0):
+    for wide_rows, spread in ((0, 1), (None, 1), (10**9, 1), (0, 4)):
         if wide_rows is not None:  # else the same job once more
             dataflow = Dataflow(
                 spark, builder, program, tmp_path, upper=upper, kept=kept, wide_rows=wide_rows
             )
         deltas = history.step(upper, upper + 3)
-        ticked = dataflow.compute(upper + 3, deltas)
+        ticked = dataflow.compute(upper + 3, deltas, spread=spread)
         assert ticked.errors.num_rows == 0
         upper += 3
         dataflow.commit(upper, ticked)

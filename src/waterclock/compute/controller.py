@@ -31,7 +31,7 @@ from waterclock.compute.api import Health, Progress, Status
 from waterclock.compute.api import View as Maintenance
 from waterclock.compute.errors import FrontiersDiffer
 from waterclock.compute.index import Index
-from waterclock.compute.inputs import FINISHED
+from waterclock.compute.inputs import FINISHED, STEP_LIMIT
 from waterclock.compute.installed import Installed
 from waterclock.compute.lineage import Lineage
 from waterclock.compute.maintained import Group, View, move_on
@@ -39,6 +39,7 @@ from waterclock.compute.opening import Opening
 from waterclock.compute.plan.nodes import Node
 from waterclock.compute.schedule import Running, Schedule
 from waterclock.model.ids import GlobalId
+from waterclock.persist.cutting import Limit
 from waterclock.persist.notes import Notes
 from waterclock.persist.plans import together
 from waterclock.persist.records import AnyEvent
@@ -60,14 +61,16 @@ class Compute:
         folder: Path,
         *,
         release_s: float = 1.0,
+        limit: Limit = STEP_LIMIT,
     ) -> None:
         """Take up every view that was installed before. `folder` holds their state.
 
-        The holds on a view's inputs are moved at most every `release_s`.
+        The holds on a view's inputs are moved at most every `release_s`. `limit` is about the most
+        that a step takes at once.
         """
         self._storage = storage
         self._notes = notes
-        self._opening = Opening(storage, notes, spark, folder)
+        self._opening = Opening(storage, notes, spark, folder, limit)
         self._schedule = Schedule(
             self._opening.grouped,
             partial(move_on, storage),

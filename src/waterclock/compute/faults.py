@@ -203,6 +203,19 @@ def _unnamed(text: str) -> Reason:
     return INTERNAL
 
 
+_TOO_LARGE = re.compile(
+    r"java\.lang\.OutOfMemoryError|\bMemoryError\b|ArrowMemoryError|_ArrayMemoryError"
+    r"|Python worker exited unexpectedly"  # what the system kills when memory is scarce
+    r"|spark\.driver\.maxResultSize"
+    r"|ArrowCapacityError|offset overflow while concatenating"  # more bytes than an array can have
+)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether less data might have been computed: memory was short, or something too large."""
+    return isinstance(error, MemoryError) or bool(_TOO_LARGE.search(str(error)))
+
+
 # --- At the border --------------------------------------------------------------------------------
 
 

@@ -1,9 +1,10 @@
 """Views that are maintained together: one dataflow, many inputs, many outputs.
 
-A step takes what the inputs did up to the least of their uppers, runs the dataflow over it, and
-appends the changes of all outputs and of the errors in one write. After that, and only then, the
-dataflow's state counts and the inputs forget what was used. If anything fails before the write,
-nothing has happened, and the same step is done again.
+A step takes what the inputs did up to the least of their uppers, or less if that is too much at
+once (`stepsize`, `persist.cutting`), runs the dataflow over it, and appends the changes of all
+outputs and of the errors in one write. After that, and only then, the dataflow's state counts and
+the inputs forget what was used. If anything fails before the write, nothing has happened, and the
+same step is done again.
 
 A step in which no input did anything, and nothing is due by the time alone, costs no Spark job: the
 outputs' uppers just move on. Groups that all have such a step can do it in one write (`move_on`).
@@ -26,19 +27,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from waterclock.compute.dataflow.dataflow import Dataflow
 from waterclock.compute.dataflow.job import Ticked
 from waterclock.compute.dataflow.kept import Kept
-from waterclock.compute.inputs import FINISHED, Input
+from waterclock.compute.faults import is_out_of_memory
+from waterclock.compute.inputs import FINISHED, STEP_LIMIT, Input
 from waterclock.compute.installed import state_key
 from waterclock.compute.plan.nodes import Node
 from waterclock.compute.snapshot import lacking, stored_at
+from waterclock.compute.stepsize import StepSize
 from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
 from waterclock.model.timeline import Timeline
 from waterclock.persist.consolidate import consolidate
+from waterclock.persist.cutting import Limit, Times, cut
 from waterclock.persist.notes import Notes
 from waterclock.persist.portions import Listing
 from waterclock.persist.records import AnyEvent
@@ -107,6 +112,7 @@ class Group:
         rebuilt_to: int | None = None,
         *,
         is_noted: bool = True,
+        limit: Limit = STEP_LIMIT,
     ) -> None:
         """The dataflow's program has the plans of the views, in this order.
 
@@ -128,6 +134,9 @@ class Group:
         self.is_finished = dataflow.has_begun and dataflow.upper == FINISHED
         self.since = 0
         """The outputs can be read from this time on, as far as is known here."""
+        self.size = StepSize(limit)
+        self._recomputed: list[list[pa.Table]] = []
+        """What the steps of a rebuild gave so far, for each output."""
 
     @property
     def upper(self) -> int:
@@ -232,10 +241,14 @@ class Group:
         if self.is_finished:
             return False
         upper = self._complete_to
-        if self._rebuilt_to is not None and self._rebuilt_to < FINISHED:
-            return upper >= self._rebuilt_to and self._rebuild(self._rebuilt_to)
+        is_rebuilding = self._rebuilt_to is not None and self._rebuilt_to < FINISHED
+        if is_rebuilding and self._rebuilt_to is not None:
+            upper = min(upper, self._rebuilt_to)
         if upper <= self.dataflow.upper:
             return False
+        if is_rebuilding:
+            self._rebuild(upper)
+            return True
         if upper == FINISHED:
             self._finish()
         else:
@@ -250,7 +263,8 @@ class Group:
         """
         inputs = [each for view in self.views for each in view.inputs]
         last = max([self.dataflow.upper, *(each.latest() for each in inputs)]) + 1
-        self._step(last)
+        while self.dataflow.upper < last:
+            self._step(last)
         while (due := self.dataflow.last_due()) is not None:
             self._step(due + 1)
         nothing = self.dataflow.unchanged()
@@ -260,10 +274,10 @@ class Group:
         self.is_finished = True
 
     def _step(self, upper: int) -> None:
-        deltas = self._deltas(upper)
-        if deltas or self.dataflow.due_before(upper) or not self.dataflow.has_begun:
+        """Go as far as `upper`, or as far as one step may go."""
+        if self._has_waiting() or self.dataflow.due_before(upper) or not self.dataflow.has_begun:
             self.is_quiet = False
-            ticked = self.dataflow.compute(upper, deltas, self._contents())
+            upper, ticked = self._compute(upper)
             self._is_noted = False
         else:
             self.is_quiet = True
@@ -271,10 +285,66 @@ class Group:
         self._write(ticked, self._timeline.frontier(upper))
         self._count(upper, ticked)
 
-    def _rebuild(self, upper: int) -> bool:
-        """Bring the state to where the outputs are, and find out what they lack."""
-        ticked = self.dataflow.compute(upper, self._deltas(upper), self._contents())
-        for output, changes in self._told(ticked):
+    def _compute(self, upper: int) -> tuple[int, Ticked]:
+        """The changes up to `upper`, or to where one step gets; and where that is.
+
+        One that runs out of memory is tried again with less. It has left nothing behind.
+        """
+        while True:
+            end = self._step_end(upper)
+            try:
+                ticked = self.dataflow.compute(
+                    end, self._deltas(end), self._listed(end), spread=self.size.spread
+                )
+            except Exception as error:
+                if not is_out_of_memory(error) or not self.size.failed():
+                    raise
+                names = ", ".join(str(view.name) for view in self.views)
+                limit = self.size.limit
+                _LOG.warning(
+                    "a step of %s ran out of memory; retrying with %s rows and %s times the tasks",
+                    *(names, limit.rows, self.size.spread),
+                )
+            else:
+                self.size.succeeded()
+                return end, ticked
+
+    def _step_end(self, upper: int) -> int:
+        """How far the next step goes: to `upper`, unless that is too much at once."""
+        inputs = self._inputs()
+        chunks = [chunk for each in inputs for chunk in each.chunks()]
+
+        def times_before(end: int) -> Times:
+            return np.concatenate([each.times_before(end) for each in inputs])
+
+        return cut(chunks, self.dataflow.upper, upper, self.size.limit, times_before)
+
+    def _has_waiting(self) -> bool:
+        return any(each.is_waiting for each in self._inputs())
+
+    def _inputs(self) -> list[Input]:
+        """One input for each collection: what several views have received of one is the same."""
+        found: dict[GlobalId, Input] = {}
+        for view in self.views:
+            for each in view.inputs:
+                found.setdefault(each.collection, each)
+        return list(found.values())
+
+    def _rebuild(self, upper: int) -> None:
+        """Bring the state nearer to where the outputs are; once there, find out what they lack."""
+        upper, ticked = self._compute(upper)
+        self._recomputed.append([changes for _, changes in self._told(ticked)])
+        self._is_noted = False
+        if upper == self._rebuilt_to:
+            self._compare(upper, ticked)
+        self._count(upper, ticked)
+
+    def _compare(self, upper: int, ticked: Ticked) -> None:
+        """The state has been computed again up to where the outputs are: see whether they agree."""
+        steps, self._recomputed = self._recomputed, []
+        outputs = [output for output, _ in self._told(ticked)]
+        for output, parts in zip(outputs, zip(*steps, strict=True), strict=True):
+            changes = consolidate(pa.concat_tables(parts))
             stored = stored_at(self._storage, output.writer.id, upper - 1, output.columns)
             lacks = None if stored is None else lacking(stored, _as(changes, output.columns), upper)
             if lacks is not None and lacks.num_rows:
@@ -285,27 +355,20 @@ class Group:
                     lacks.num_rows,
                 )
                 self._owed[output.writer.id] = lacks
-        self._is_noted = False
         if not self._owed:  # else only together with what is owed
             self._notes.change(_encoded(self.dataflow.kept_after(ticked)))
             self._is_noted = True
         self._rebuilt_to = None
-        self._count(upper, ticked)
-        return True
 
     def _deltas(self, upper: int) -> dict[GlobalId, pa.Table]:
-        """The changes of the inputs before `upper` that were not used yet."""
-        deltas: dict[GlobalId, pa.Table] = {}
-        for view in self.views:
-            for each in view.inputs:
-                if each.collection not in deltas and (table := each.before(upper)) is not None:
-                    deltas[each.collection] = table
-        return deltas
+        """The changes of the inputs before `upper` that were received and not used yet."""
+        found = ((each.collection, each.before(upper)) for each in self._inputs())
+        return {collection: table for collection, table in found if table is not None}
 
-    def _contents(self) -> dict[GlobalId, Listing]:
-        """Where the inputs' first contents are that were not received."""
-        inputs = [each for view in self.views for each in view.inputs]
-        return {each.collection: each.contents for each in inputs if each.contents is not None}
+    def _listed(self, upper: int) -> dict[GlobalId, Listing]:
+        """Where the changes of the inputs before `upper` are that were not received."""
+        found = ((each.collection, each.listed(upper)) for each in self._inputs())
+        return {collection: listing for collection, listing in found if listing is not None}
 
     def _count(self, upper: int, ticked: Ticked) -> None:
         """What a step gave is durable: let its state count."""

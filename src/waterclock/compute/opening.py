@@ -33,7 +33,7 @@ from waterclock.compute.dataflow.kept import Kept
 from waterclock.compute.dataflow.program import Program
 from waterclock.compute.faults import told
 from waterclock.compute.index import Index
-from waterclock.compute.inputs import FINISHED, Input
+from waterclock.compute.inputs import FINISHED, STEP_LIMIT, Input
 from waterclock.compute.installed import Installed
 from waterclock.compute.maintained import Group, Output, View
 from waterclock.compute.plan.determinism import refuse_nondeterministic
@@ -44,6 +44,7 @@ from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Schema
 from waterclock.model.timeline import EPOCH_MILLIS
+from waterclock.persist.cutting import Limit
 from waterclock.persist.errors import Damaged, FormatTooNew
 from waterclock.persist.notes import Notes
 from waterclock.persist.rows import row_schema, update_schema
@@ -73,11 +74,20 @@ class Opened:
 class Opening:
     """Opens views over one storage and one Spark session; `folder` holds their state."""
 
-    def __init__(self, storage: Storage, notes: Notes, spark: SparkSession, folder: Path) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        notes: Notes,
+        spark: SparkSession,
+        folder: Path,
+        limit: Limit = STEP_LIMIT,
+    ) -> None:
+        """`limit` is about the most that a step of a group takes."""
         self._storage = storage
         self._notes = notes
         self._spark = spark
         self._folder = folder
+        self._limit = limit
         self._builder = Builder(spark.sparkContext._jvm)
         self._relations = Relations(spark)
         self._planned: dict[tuple[Hashable, ...], tuple[Node, ...]] = {}
@@ -121,7 +131,9 @@ class Opening:
                 program.add(plan, str(view.name))
         dataflow = self._dataflow(program, upper, opened=opened)
         is_noted = not dataflow.bring_together()
-        return Group(self._storage, self._notes, dataflow, views, is_noted=is_noted)
+        return Group(
+            self._storage, self._notes, dataflow, views, is_noted=is_noted, limit=self._limit
+        )
 
     def opened(self, name: GlobalId, note: Installed) -> Opened:
         """The view where it was, or at its beginning, or with its state to be computed again."""
@@ -153,7 +165,7 @@ class Opening:
         inputs = self._inputs(note, dataflow.upper, contents=not dataflow.has_begun)
         view = View(name, plans, inputs, outputs, errors)
         rebuilt_to = None if rebuilt is None else written
-        group = Group(self._storage, self._notes, dataflow, [view], rebuilt_to)
+        group = Group(self._storage, self._notes, dataflow, [view], rebuilt_to, limit=self._limit)
         return Opened(group, view, _indexes(view, results, dataflow), rebuilt)
 
     def is_over(self, note: Installed) -> bool:
@@ -241,6 +253,7 @@ class Opening:
                 self._restated(_reader(token, collection)),
                 upper,
                 contents=contents,
+                limit=self._limit,
             )
             for collection, (token, _) in note.inputs.items()
         )

@@ -52,6 +52,7 @@ _SPEED = {
     # Python's workers begin with all that they need.
     "spark.python.daemon.module": "waterclock.compute.worker_daemon",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
     # A text is parsed once. Else one with a colon or a question mark in it, be it in a constant, is
     # first parsed for parameters, which ours never has.
     "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
@@ -76,6 +77,9 @@ _SPARING = {
     # data: a dozen queries over a hundred rows would take a gigabyte. So many rows as the quick map
     # of an aggregate has still fit in one of these.
     "spark.buffer.pageSize": "4m",
+    # A task that runs out of memory fails, and what it had is free again: no reason for the JVM to
+    # end, and for all other steps and queries with it.
+    "spark.executor.killOnFatalError.depth": "0",
     # What the parser learns of SQL it keeps for ever, a hundred megabytes for so many states.
     "spark.sql.parser.parserDfaCacheFlushThreshold": "20000",
 }

@@ -34,7 +34,7 @@ PART_ROWS = 1_000_000
 GROUP_ROWS = 128 * 1024
 """The rows of a Parquet row group, which is also what a reader holds at once of each."""
 _READAHEAD = 4
-_COMPRESSION = 8
+COMPRESSION = 8
 """How much smaller Parquet may be than the same rows in memory; more is rare."""
 
 PARQUET_WRITE: dict[str, Any] = {
@@ -247,7 +247,7 @@ def measured(batches: Iterable[Batch]) -> tuple[int, int]:
     """How many rows the batches have, and about how many bytes they take in memory."""
     parts = [part for batch in batches for part in batch.parts]
     stored = sum([part.size for part in parts])
-    return sum([part.rows for part in parts]), _COMPRESSION * stored
+    return sum([part.rows for part in parts]), COMPRESSION * stored
 
 
 def _both(a: pc.Expression | None, b: pc.Expression | None) -> pc.Expression | None:

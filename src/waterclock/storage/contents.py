@@ -1,8 +1,9 @@
-"""The contents of a large collection, left where they are for other processes to read.
+"""Large contents and many changes, left where they are for other processes to read.
 
-Handing a snapshot out as messages brings all of it through this process. Whoever has many processes
+Handing updates out as messages brings all of them through this process. Whoever has many processes
 to compute with takes a listing instead (`persist.portions`), and lets each read its portion. The
-objects stay for as long as the listing is kept open.
+objects stay for as long as the listing is kept open. What is listed of changes is bounded
+(`persist.cutting`): the rest is for the next listing.
 """
 
 from __future__ import annotations
@@ -10,21 +11,29 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from waterclock.model.ids import GlobalId
 from waterclock.persist.blob.api import Blob
+from waterclock.persist.cutting import Chunk, Limit, Times, cut
+from waterclock.persist.parts import Selection, Window, measured, read_batches
 from waterclock.persist.portions import Listing, can_travel, listing, unlisted
 from waterclock.persist.records import Batch, keys_of
+from waterclock.persist.rows import TIME
 from waterclock.persist.state import State
 from waterclock.storage.api import ReadCapability
 from waterclock.storage.commands import shard_of
 from waterclock.storage.controller import Storage
 
+_NO_TIMES: Times = np.zeros(0, dtype=np.int64)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Contents:
-    """What a collection holds at a time: objects to be read elsewhere, and a few updates here."""
+    """What a collection holds at a time, or its changes: objects to be read elsewhere, and a few
+    updates here.
+    """
 
     listing: Listing
     here: pa.Table
@@ -80,3 +89,49 @@ def try_contents(
         if found.rows < at_least:
             return None
         return Contents(found, unlisted(batches, columns, time), stack.pop_all())
+
+
+def amount_waiting(storage: Storage, collection: GlobalId, start: int) -> tuple[int, int]:
+    """About how many updates there are from `start` on, and how many bytes they take in memory."""
+
+    def look(state: State) -> tuple[int, int]:
+        later = [b for b in shard_of(state, collection).batches.values() if b.max_time >= start]
+        return measured(later)
+
+    return storage._store.read(look)
+
+
+def try_changes(
+    storage: Storage, capability: ReadCapability, start: int, limit: Limit
+) -> Contents | None:
+    """Complete changes from `start` on that are within the limit, or those of a single time.
+
+    To be closed. None if nothing is complete, if there are no changes, or if they are where no
+    other process can read them. `start` must be after the capability's frontier or the same.
+    """
+    store = storage._store
+    if blob_for_others(storage) is None:
+        return None
+
+    def look(state: State) -> tuple[tuple[pa.Schema, tuple[Batch, ...], int], list[str]]:
+        shard = shard_of(state, capability.id)
+        held = shard.since is not None and shard.since <= start
+        assert held, f"the changes of {capability.id} from {start} on can not be read"
+        batches = tuple(batch for batch in shard.batches.values() if batch.max_time >= start)
+        ends = [batch.max_time + 1 for batch in batches]
+        upper = max(ends, default=start) if shard.upper is None else shard.upper
+        return (shard.columns, batches, upper), keys_of(batches)
+
+    with ExitStack() as stack:
+        columns, batches, upper = stack.enter_context(store.pinned(look))
+        if upper <= start or not batches:
+            return None
+
+        def times_before(end: int) -> Times:
+            window = Window(start, end)
+            found = read_batches(store, batches, columns, Selection(()), window)
+            return np.concatenate([b.column(TIME).to_numpy() for b in found] or [_NO_TIMES])
+
+        end = cut([Chunk.of(batch) for batch in batches], start, upper, limit, times_before)
+        found = listing(batches, end - 1, start)
+        return Contents(found, unlisted(batches, columns, end - 1, start), stack.pop_all())

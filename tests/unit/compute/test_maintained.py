@@ -47,7 +47,8 @@ class Idle:
     def unchanged(self) -> Ticked:
         return self._nothing
 
-    def compute(self, _upper: int, _deltas: object, _contents: object) -> Ticked:
+    def compute(self, _upper: int, _deltas: object, _listed: object, *, spread: int) -> Ticked:
+        assert spread == 1, "nothing has failed"
         self.computed += 1
         return self._nothing
 

@@ -43,6 +43,12 @@ from waterclock.persist.portions import Listing
 
 WIDE_ROWS = 200_000
 """From so many changed rows on, the work is spread over many tasks."""
+WIDE_BYTES = 64 << 20
+"""And from so many bytes on, about."""
+TASK_ROWS = 500_000
+TASK_BYTES = 256 << 20
+"""About how much one task takes: a larger step has more tasks than run at a time."""
+MOST_TASKS = 64
 
 
 class Dataflow:
@@ -75,9 +81,11 @@ class Dataflow:
         self._tasks = max(2, spark.sparkContext.defaultParallelism)
         self._job = Job(spark, builder, program, folder / "state", self._inbox, blob)
         self._spread = partial(
-            Job, spark, builder, program.spread(), folder / "state", self._inbox, blob, self._tasks
+            Job, spark, builder, program.spread(), folder / "state", self._inbox, blob
         )
-        self._wide: Job | None = None
+        self._wide: dict[int, Job] = {}
+        """The job for work that is spread, by the number of tasks."""
+        self._running: Job | None = None
         self._upper = upper
         self._begun = kept is not None or opened is not None
         self._is_apart = False
@@ -160,11 +168,14 @@ class Dataflow:
         upper: int,
         deltas: Mapping[GlobalId, pa.Table],
         contents: Mapping[GlobalId, Listing] | None = None,
+        *,
+        spread: int = 1,
     ) -> Ticked:
         """The outputs' changes up to `upper`, from all changes of the inputs since the last step.
 
         The columns of a delta are those of the collection, then time and diff. `contents` are
-        changes too, where they are stored.
+        changes too, where they are stored. With `spread` there are so many times the usual number
+        of tasks.
         """
         listed = contents or {}
         with ExitStack() as stack:
@@ -180,17 +191,32 @@ class Dataflow:
             }
             tick = Tick(self._upper, upper, not self._begun, state)
             try:
-                rows = sum(each.num_rows for each in deltas.values())
-                rows += sum(each.rows for each in listed.values())
+                rows, tasks = self._measured(deltas, listed, spread)
+                self._running = self._fitting_job(tasks)
                 with self._evaluating(rows):
-                    ticked = self._fitting_job(rows).run(tick, deltas, listed)
-                return replace(ticked, runs=self._without_gaps(upper, ticked))
+                    ticked = self._running.run(tick, deltas, listed)
+                return replace(ticked, runs=self._without_gaps(upper, ticked, tasks))
             except BaseException:
                 for arrangement in self.arrangements.values():
                     arrangement.clear_uncommitted()
                 raise
 
-    def _without_gaps(self, upper: int, ticked: Ticked) -> dict[str, tuple[str, ...]]:
+    def _measured(
+        self, deltas: Mapping[GlobalId, pa.Table], listed: Mapping[GlobalId, Listing], spread: int
+    ) -> tuple[int, int]:
+        """How many changes there are, and how many tasks they are divided among."""
+        rows = sum(each.num_rows for each in deltas.values())
+        rows += sum(each.rows for each in listed.values())
+        size = sum(each.nbytes for each in deltas.values())
+        size += sum(each.size for each in listed.values())
+        if spread == 1 and rows < self._wide_rows and size < WIDE_BYTES:
+            return rows, 1
+        tasks = self._tasks * spread
+        while tasks < MOST_TASKS and (rows > tasks * TASK_ROWS or size > tasks * TASK_BYTES):
+            tasks *= 2
+        return rows, tasks
+
+    def _without_gaps(self, upper: int, ticked: Ticked, tasks: int) -> dict[str, tuple[str, ...]]:
         """The runs that a step wrote, with empty ones for the tasks that had nothing to write.
 
         A task whose part of the rows is empty may not even be run.
@@ -200,7 +226,7 @@ class Dataflow:
             covers = _covers(ticked, name)
             step = Extent(arrangement.extent.tip, upper)
             if covers and not step.is_covered_by(covers):
-                for hashes in partitions(self._tasks):
+                for hashes in partitions(tasks):
                     cover = Cover(step.start, step.tip, hashes)
                     if cover not in covers:
                         nothing = arrangement.layout.empty()
@@ -230,22 +256,22 @@ class Dataflow:
 
     def cancel(self) -> None:
         """Stop the job that is running, if any; its step then raises."""
-        for job in (self._job, self._wide):
-            if job is not None:
-                job.cancel()
+        running = self._running
+        if running is not None:
+            running.cancel()
 
     def tasks(self) -> tuple[int, int]:
         """How many tasks of the step that is going on are done, and of how many."""
-        counts = [job.tasks() for job in (self._job, self._wide) if job is not None]
-        return sum(done for done, _ in counts), sum(of for _, of in counts)
+        running = self._running
+        return (0, 0) if running is None else running.tasks()
 
-    def _fitting_job(self, rows: int) -> Job:
-        """The job for so many changes: in one task, or spread over many."""
-        if rows < self._wide_rows:
+    def _fitting_job(self, tasks: int) -> Job:
+        """The job of so many tasks."""
+        if tasks == 1:
             return self._job
-        if self._wide is None:
-            self._wide = self._spread()
-        return self._wide
+        if tasks not in self._wide:
+            self._wide[tasks] = self._spread(tasks)
+        return self._wide[tasks]
 
     def commit(self, upper: int, ticked: Ticked) -> None:
         """The outputs of the step up to `upper` are durable: let its state count."""

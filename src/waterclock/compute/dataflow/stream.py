@@ -18,6 +18,9 @@ SOURCE = "source"
 """The column of errors that says which branch or operator they come from."""
 
 Tables = dict[str, pa.Table]
+_BATCH_ROWS = 1 << 17
+_BATCH_BYTES = 16 << 20
+"""About the most rows and bytes of a batch of the stream."""
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:
@@ -55,12 +58,21 @@ def packed(
 ) -> Iterator[pa.RecordBatch]:
     """A stream that has all `columns` and carries the tables, side by side.
 
-    A row of it may carry an update of each table, so there are as many as the longest one has.
+    A row of it may carry an update of each table, so there are as many as the longest one has. It
+    comes in batches of bounded size, since whoever reads it holds a batch as a whole.
     """
-    batches = {name: [b for b in t.to_batches() if b.num_rows] for name, t in tables.items()}
+    batches = {name: _batches(table) for name, table in tables.items()}
     for number in range(max(map(len, batches.values()), default=0)):
         carried = {name: own[number] for name, own in batches.items() if number < len(own)}
         yield _stream_batch(carried, columns)
+
+
+def _batches(table: pa.Table) -> list[pa.RecordBatch]:
+    if not table.num_rows:
+        return []
+    row_bytes = table.nbytes // table.num_rows
+    most = min(_BATCH_ROWS, max(1, _BATCH_BYTES // max(1, row_bytes)))
+    return [batch for batch in table.to_batches(most) if batch.num_rows]
 
 
 def _stream_batch(
