@@ -1,10 +1,15 @@
-"""How much of the server one statement may take. Each has a setting of the server's."""
+"""How much of the server one statement may take. Each has a setting of the server's.
+
+Whoever adds one enters it in the table "Limits" of docs/operations.md.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from waterclock.catalog.system.store import CATALOG_MEMORY_MB
 from waterclock.compute.collecting import RESULT_BYTES
+from waterclock.sql.budget import DEFAULT_BUDGET, Budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,3 +20,7 @@ class Budgets:
     """The rows of one result (`max_result_bytes`)."""
     connections: int = 1000
     """Sessions at the same time, of all protocols (`max_connections`)."""
+    statement: Budget = DEFAULT_BUDGET
+    """What a statement may ask of the parser and the planner."""
+    catalog_memory_mb: int = CATALOG_MEMORY_MB
+    """Queries over the system's relations, all together (`max_catalog_memory`)."""

@@ -24,6 +24,7 @@ from waterclock.adapter.api import (
 from waterclock.adapter.coordinator import Coordinator
 from waterclock.adapter.credentials import ScramVerifier, parse_verifier
 from waterclock.adapter.hydration import hydration
+from waterclock.adapter.offload import Offload
 from waterclock.adapter.plans import Plans
 from waterclock.adapter.pumps import Pumps
 from waterclock.adapter.reading import Reading
@@ -76,6 +77,7 @@ class SqlFront:
         self.core = core
         self.read_text = read_text
         self.write_text = write_text
+        self.offload = Offload(core.budgets.statement, core.runtime.pool)
         self.reading = Reading(core)
         self.pumps = Pumps(core)
         self._shown: CatalogImage | None = None
@@ -84,7 +86,7 @@ class SqlFront:
         self._counted_s = -_COUNT_AGAIN_S
         self._images = 0
         self._imaging = core.runtime.lock()
-        self.answerer = DuckDbAnswerer(self._image)
+        self.answerer = DuckDbAnswerer(self._image, core.budgets.catalog_memory_mb)
         self.plans = Plans(self.answerer.is_system_relation)
         self.started = core.runtime.now()
         self.locks = AdvisoryLocks(core.runtime)

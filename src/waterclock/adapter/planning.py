@@ -42,6 +42,7 @@ from waterclock.sql.binding import (
     SessionFacts,
     bind_query,
 )
+from waterclock.sql.budget import Meter
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
 from waterclock.sql.lexer import lex
 from waterclock.sql.tokens import Kind
@@ -81,7 +82,7 @@ class Plan:
     has_sources: bool
     given: Mapping[GlobalId, Given] = field(default_factory=dict)
     """What it reads that is no collection."""
-    at: Callable[[int], Plan] | None = None
+    at: Callable[[int, Meter], Plan] | None = None
     """What it is at a time, if that depends on the time beyond what is read."""
 
 
@@ -98,6 +99,7 @@ class Names:
         maintained: bool,
         written: frozenset[GlobalId] = frozenset(),
         given: AllGiven = NOTHING_GIVEN,
+        meter: Meter | None = None,
     ) -> None:
         """With `bindings`, names mean what they did when a view was made, and nothing else.
 
@@ -110,6 +112,7 @@ class Names:
         self._maintained = maintained
         self._written = written
         self._given = given
+        self._meter = meter or Meter()
         self.read_given: dict[GlobalId, Given] = {}
         self.found: dict[str, AnyRelation] = {}
         self.inputs: dict[GlobalId, Schema] = {}
@@ -184,6 +187,7 @@ class Names:
             bindings=bindings,
             maintained=self._maintained,
             written=self._written,
+            meter=self._meter,
         )
         wanted = [column.type for column in view.columns]
         bound = self._bound(view, inner)
@@ -203,6 +207,7 @@ class Names:
             facts=self._facts.of_views(),
             maintained=self._maintained,
             target_types=types,
+            meter=self._meter,
         )
 
 
@@ -239,10 +244,19 @@ def plan_query(
     written: frozenset[GlobalId] = frozenset(),
     assigned: Sequence[int] | None = None,
     given: AllGiven = NOTHING_GIVEN,
+    meter: Meter | None = None,
 ) -> Plan:
     """Plan the query; raises what is wrong with it."""
     assert not (maintained and (written or given)), "what is maintained is for everybody"
-    names = Names(catalog, facts, scope=scope, maintained=maintained, written=written, given=given)
+    names = Names(
+        catalog,
+        facts,
+        scope=scope,
+        maintained=maintained,
+        written=written,
+        given=given,
+        meter=meter,
+    )
     bound = bind_query(
         text,
         position,
@@ -254,16 +268,19 @@ def plan_query(
         target_types=target_types,
         target_names=target_names,
         assigned=assigned,
+        meter=meter,
     )
     bindings = tuple(Binding(name, item.id) for name, item in names.found.items())
     return _planned(catalog, names, bound, Query(text, bindings))
 
 
-def plan_again(catalog: Catalog, facts: SessionFacts, query: Query) -> Plan:
+def plan_again(
+    catalog: Catalog, facts: SessionFacts, query: Query, meter: Meter | None = None
+) -> Plan:
     """The plan of maintaining a query whose names mean what they did when it was kept."""
     bindings = {binding.name: binding.id for binding in query.bindings}
-    names = Names(catalog, facts, bindings=bindings, maintained=True)
-    bound = bind_query(query.sql, 1, names, facts=facts.of_views(), maintained=True)
+    names = Names(catalog, facts, bindings=bindings, maintained=True, meter=meter)
+    bound = bind_query(query.sql, 1, names, facts=facts.of_views(), maintained=True, meter=meter)
     return _planned(catalog, names, bound, query)
 
 

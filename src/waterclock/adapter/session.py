@@ -38,6 +38,7 @@ from waterclock.adapter.errors import (
     UnknownCursor,
     UnknownStatement,
 )
+from waterclock.adapter.offload import SMALL_TEXT
 from waterclock.adapter.portals import (
     Portal,
     PreparedStatement,
@@ -60,6 +61,7 @@ from waterclock.sql.ast import Commit, Insert, Rollback, RollbackToSavepoint, St
 from waterclock.sql.ast.common import QueryText
 from waterclock.sql.ast.session import Direction
 from waterclock.sql.binding import SessionFacts
+from waterclock.sql.budget import TooMuchHere
 from waterclock.sql.parser import Parsed, parse_statements
 from waterclock.storage.riders import stored_bytes
 
@@ -168,7 +170,7 @@ class SqlSession:
 
     async def run_simple(self, text: str) -> AsyncIterator[Response]:
         self._begin(text)
-        parsed = parse_statements(text)
+        parsed = await self._read(text)
         if not parsed:
             yield EmptyQuery()
         for each in parsed:
@@ -179,12 +181,28 @@ class SqlSession:
             yield self.watch.over(response)
         await self.sync()
 
+    async def _read(self, text: str) -> tuple[Parsed, ...]:
+        """The statements of what the client sent. May be stopped like a statement."""
+        offload = self.front.offload
+        offload.budget.check_text(text)
+        if len(text) <= SMALL_TEXT:
+            try:
+                return offload.at_once(partial(parse_statements, text))
+            except TooMuchHere:
+                pass
+        limit = milliseconds(self.settings.get("statement_timeout"))
+        work = partial(offload.run, partial(parse_statements, text), len(text))
+        try:
+            return await self.watch.run(work, limit)
+        finally:
+            self.watch.stop_clock()
+
     # The extended protocol
 
     async def parse(self, name: str, text: str, parameter_oids: Sequence[int]) -> None:
         if name and name in self.statements:
             raise DuplicateStatement(f'prepared statement "{name}" already exists')
-        parsed = parse_statements(text)
+        parsed = await self._read(text)
         if len(parsed) > 1:
             raise TooManyStatements("cannot insert multiple commands into a prepared statement")
         only = parsed[0] if parsed else None

@@ -82,6 +82,12 @@ _CORRELATED = Reason(
     "a subquery that uses columns of the outer query in this place or way is not supported",
     hint="Write it as a join.",
 )
+_TOO_DEEP = Reason(
+    "54001",
+    "stack depth limit exceeded",
+    "The query is too deeply nested for the engine.",
+    "Nest it less deeply, or give Java a larger stack (-Xss in spark.driver.extraJavaOptions).",
+)
 _OUT_OF_MEMORY = Reason("53200", "out of memory", "The query needs more memory than there is.")
 
 RESULT_TOO_LARGE = Reason(
@@ -196,6 +202,8 @@ def _overflown(report: Report) -> str:
 
 
 def _unnamed(text: str) -> Reason:
+    if "StackOverflowError" in text:
+        return _TOO_DEEP
     if "OutOfMemoryError" in text:
         return _OUT_OF_MEMORY
     if "long overflow" in text or "integer overflow" in text:

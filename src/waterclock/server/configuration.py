@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from waterclock.errors import WaterclockError
+from waterclock.sql.budget import DEFAULT_BUDGET, Budget
 
 PREFIX = "WATERCLOCK_"
 CONFIG = "config"
@@ -66,6 +67,28 @@ class Configuration:
     max_unauthenticated_connections_per_address: int = 100
     authentication_timeout: int = 10_000
     """Milliseconds from a connection to its session."""
+    max_statement_bytes: int = DEFAULT_BUDGET.statement_bytes
+    max_literal_bytes: int = DEFAULT_BUDGET.literal_bytes
+    max_statement_tokens: int = DEFAULT_BUDGET.statement_tokens
+    max_statement_steps: int = DEFAULT_BUDGET.statement_steps
+    max_nesting_depth: int = DEFAULT_BUDGET.nesting_depth
+    max_plan_nodes: int = DEFAULT_BUDGET.plan_nodes
+    max_columns: int = DEFAULT_BUDGET.columns
+    max_catalog_memory: int = 512
+    """Megabytes for queries over the system's relations."""
+
+    @property
+    def budget(self) -> Budget:
+        """What one statement may ask of the parser and the planner."""
+        return Budget(
+            statement_bytes=self.max_statement_bytes,
+            literal_bytes=self.max_literal_bytes,
+            statement_tokens=self.max_statement_tokens,
+            statement_steps=self.max_statement_steps,
+            nesting_depth=self.max_nesting_depth,
+            plan_nodes=self.max_plan_nodes,
+            columns=self.max_columns,
+        )
 
     @property
     def uses_tls(self) -> bool:
@@ -227,6 +250,7 @@ def _wrong(given: _Given, wanted: str, hint: str) -> BadConfiguration:
     )
 
 
+_MAX_TEXT = 1 << 30
 _PORT = _integer(0, 65_535, "a port")
 _COUNT = _integer(1, 1_000_000, "a number of connections")
 _BYTES = _integer(1 << 10, 1 << 50, "a number of bytes")
@@ -252,6 +276,14 @@ _READERS: Mapping[str, Callable[[_Given], Any]] = MappingProxyType(
         "max_unauthenticated_connections": _COUNT,
         "max_unauthenticated_connections_per_address": _COUNT,
         "authentication_timeout": _integer(100, 600_000, "a number of milliseconds"),
+        "max_statement_bytes": _integer(1024, _MAX_TEXT, "a number of bytes"),
+        "max_literal_bytes": _integer(1024, _MAX_TEXT, "a number of bytes"),
+        "max_statement_tokens": _integer(100, 100_000_000, "a number of tokens"),
+        "max_statement_steps": _integer(10_000, 10**12, "a number of steps"),
+        "max_nesting_depth": _integer(20, 5000, "a number of levels"),
+        "max_plan_nodes": _integer(10, 1_000_000, "a number of relations"),
+        "max_columns": _integer(100, 100_000, "a number of columns"),
+        "max_catalog_memory": _integer(32, 1_000_000, "a number of megabytes"),
     }
 )
 assert _READERS.keys() == {each.name for each in fields(Configuration)}

@@ -251,7 +251,10 @@ def _open_database(
     from waterclock.server.wiring import Database
 
     budgets = Budgets(
-        result_bytes=configuration.max_result_bytes, connections=configuration.max_connections
+        result_bytes=configuration.max_result_bytes,
+        connections=configuration.max_connections,
+        statement=configuration.budget,
+        catalog_memory_mb=configuration.max_catalog_memory,
     )
     return Database(data, spark, Pace(tick_ms=configuration.tick), ticked, budgets)
 

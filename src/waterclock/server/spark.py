@@ -21,6 +21,8 @@ from waterclock.server.java import JavaRuntime, find_java
 if TYPE_CHECKING:
     from waterclock.compute.engine import Spark
 
+_STACK = "-Xss64m"
+"""Catalyst recurses into expressions. Only what is used of a stack takes memory."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
@@ -74,7 +76,8 @@ def spark_settings(
         # Elsewhere there may be no such folder.
         ours["spark.local.dir"] = str(scratch)
     given = settings.get(_JAVA_OPTIONS, "")
-    options = f"-Dlog4j2.configurationFile={log4j} {class_options(java)} {given}".split()
+    stack = "" if "-Xss" in given else _STACK
+    options = f"-Dlog4j2.configurationFile={log4j} {class_options(java)} {stack} {given}".split()
     return {**ours, **settings, _JAVA_OPTIONS: " ".join(options)}
 
 

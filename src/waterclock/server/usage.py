@@ -114,6 +114,14 @@ _LIMITS = (
         "N",
         "those from one address (default: 100)",
     ),
+    ("--max-statement-bytes", "BYTES", "the text of a statement (default: 16 MiB)"),
+    ("--max-literal-bytes", "BYTES", "one constant in a text (default: 8 MiB)"),
+    ("--max-statement-tokens", "N", "words, constants and marks of a text (default: 1000000)"),
+    ("--max-statement-steps", "N", "steps of reading and planning (default: 20000000)"),
+    ("--max-nesting-depth", "N", "levels of nesting in a statement (default: 1000)"),
+    ("--max-plan-nodes", "N", "queries and relations that a query reads (default: 2000)"),
+    ("--max-columns", "N", "columns of a query (default: 1664)"),
+    ("--max-catalog-memory", "MB", "queries over the system's relations (default: 512)"),
     ("--authentication-timeout", "MS", "from a connection to its session (default: 10000)"),
 )
 """What a client may take; see "Limits" in docs/operations.md."""

@@ -71,6 +71,7 @@ class Database:
         for rehearsal in self._rehearsals:
             rehearsal.stop()
         self.core.close()
+        self.front.offload.close()
         self.front.answerer.close()
         self.data.close()
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from enum import IntEnum
 
+from waterclock.sql.budget import Meter
 from waterclock.sql.errors import SqlFault, SyntaxFault
 from waterclock.sql.escapes import is_escape_character, with_backslashes, with_code_points
 from waterclock.sql.tokens import Kind, Token
@@ -69,11 +70,14 @@ _PREFIXES = frozenset("eEbBxXnNuU")
 _BIT_STRINGS = {"b": "bit string", "x": "hexadecimal string"}
 
 
-def lex(text: str) -> list[Token]:
-    """All tokens of the text; the last is an END or a FAULT, and there is no other such."""
+def lex(text: str, meter: Meter | None = None) -> list[Token]:
+    """All tokens of the text; the last is an END or a FAULT, and there is no other such.
+
+    Raises only what the meter does: the text has too many tokens, or brackets too deep.
+    """
     tokens: list[Token] = []
     try:
-        _lex_into(tokens, text)
+        _lex_into(tokens, text, meter or Meter())
     except _Fault as stop:
         tokens.append(Token(Kind.FAULT, "", stop.start, len(text), stop.fault))
     return tokens
@@ -88,10 +92,13 @@ class _Fault(Exception):
         self.start = start
 
 
-def _lex_into(tokens: list[Token], text: str) -> None:
+def _lex_into(tokens: list[Token], text: str, meter: Meter) -> None:
     at = 0
     match, add, word_kind, mark_kind = _TOKEN.match, tokens.append, Kind.WORD, Kind.OPERATOR
+    depth, deepest, look_at = 0, meter.budget.nesting_depth, 0
     while True:
+        if len(tokens) >= look_at:
+            look_at = _look(tokens, meter)
         found = match(text, at)
         if found is None:
             _end(tokens, text, at)
@@ -105,10 +112,40 @@ def _lex_into(tokens: list[Token], text: str) -> None:
             else:
                 add(Token(word_kind, fold(word), at - len(word), at))
         elif group == 2:
-            add(Token(mark_kind, found[2], found.start(2), at))
+            mark = found[2]
+            add(Token(mark_kind, mark, found.start(2), at))
+            if mark == "(" or mark == "[":
+                depth += 1
+                if depth > deepest:
+                    raise meter.budget.too_deep()
+            elif mark == ")" or mark == "]":
+                depth -= 1
         else:
             assert group is not None
             at = _other(tokens, text, found, group)
+            if at - found.start(group) > meter.budget.literal_bytes:
+                _check_literal(tokens, meter)
+
+
+_LOOK_AFTER = 256
+"""Tokens between two looks at the meter."""
+
+
+def _look(tokens: list[Token], meter: Meter) -> int:
+    """Count the tokens; how many there will be at the next look."""
+    if len(tokens) > meter.budget.statement_tokens:
+        raise meter.budget.too_many_tokens()
+    meter.count(_LOOK_AFTER if tokens else 1)
+    return len(tokens) + _LOOK_AFTER
+
+
+def _check_literal(tokens: list[Token], meter: Meter) -> None:
+    """Raise if the last token is a constant that is too large; a comment may be that long."""
+    last = tokens[-1] if tokens else None
+    if last is not None and last.kind in (Kind.STRING, Kind.BITS, Kind.INTEGER, Kind.DECIMAL):
+        size = last.end - last.start
+        if size > meter.budget.literal_bytes:
+            raise meter.budget.literal_too_large(size)
 
 
 def _other(tokens: list[Token], text: str, found: re.Match[str], group: int) -> int:

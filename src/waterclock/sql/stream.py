@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from waterclock.sql.ast.common import ExpressionText, Identifier, ObjectName, QueryText
+from waterclock.sql.budget import Meter
 from waterclock.sql.errors import SqlFault, SyntaxFault
 from waterclock.sql.keywords import NOT_A_COLUMN, RESERVED
 from waterclock.sql.tokens import Kind, Token
@@ -29,10 +30,11 @@ class UnsupportedSyntax(Exception):
 class TokenStream:
     """The tokens of a text, one of which is current. `token` is it."""
 
-    __slots__ = ("_farthest", "index", "text", "token", "tokens")
+    __slots__ = ("_farthest", "index", "meter", "text", "token", "tokens")
 
-    def __init__(self, text: str, tokens: list[Token]) -> None:
+    def __init__(self, text: str, tokens: list[Token], meter: Meter | None = None) -> None:
         self.text = text
+        self.meter = meter or Meter()
         self.tokens = tokens
         self.index = 0
         self.token = tokens[0]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import logging
 import sys
+import threading
 from collections.abc import Callable
 
 from waterclock.errors import WaterclockError
@@ -28,6 +29,12 @@ _COLLECT_AFTER = 10_000
 usual 700 it goes again and again through what is on its way from many callers to one commit, none
 of which is garbage.
 """
+_RECURSION = 20_000
+"""Calls inside one another. A level of a nested statement takes up to 25 of them; the stack of a
+thread would hold more than twice as many.
+"""
+_STACK_BYTES = 64 << 20
+"""The most that the stack of a thread may grow to; only what is used takes memory."""
 _REST_S = 0.25
 _REST_AFTER_FAILURE_S = 1.0
 _REST_PER_WORK = 2.0
@@ -35,7 +42,12 @@ _log = logging.getLogger(__name__)
 
 
 def favour_callers() -> None:
-    """Set Python so that work in the background delays no caller: for a process to do first."""
+    """Set Python so that work in the background delays no caller: for a process to do first.
+
+    Statements that are nested deeply need deep recursion, in threads whose stacks hold it.
+    """
+    sys.setrecursionlimit(_RECURSION)
+    threading.stack_size(_STACK_BYTES)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     gc.set_threshold(_COLLECT_AFTER)
 

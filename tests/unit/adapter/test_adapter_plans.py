@@ -15,6 +15,7 @@ from waterclock.adapter.plans import Plans, Recent
 from waterclock.adapter.sequencer import query_plans
 from waterclock.catalog.system.routing import Route
 from waterclock.errors import WaterclockError
+from waterclock.sql.budget import Meter
 from waterclock.testing.adapter_world import AdapterWorld, Client, in_world, taken
 
 INT, TEXT = pa.int32(), pa.string()
@@ -281,7 +282,7 @@ def is_system(schema: str | None, name: str) -> bool:
     ],
 )
 def test_where_a_query_goes_that_only_we_can_read(text: str, expected: Route) -> None:
-    assert Plans(is_system).route(text) is expected
+    assert Plans(is_system).route(text, Meter()) is expected
 
 
 @in_world

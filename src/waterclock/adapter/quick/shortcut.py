@@ -16,11 +16,12 @@ from waterclock.adapter.portals import Quick
 from waterclock.adapter.quick.constants import compiled_constants
 from waterclock.adapter.quick.inserts import compiled_insert
 from waterclock.adapter.quick.lookups import compiled_lookup
-from waterclock.adapter.sequencer.query_plans import planned
+from waterclock.adapter.sequencer.query_plans import planned_at_once
 from waterclock.catalog.system.routing import Route
 from waterclock.errors import WaterclockError
 from waterclock.sql import ast
 from waterclock.sql.ast.common import QueryText
+from waterclock.sql.budget import TooMuchHere
 
 if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
@@ -66,15 +67,19 @@ class Shortcut:
                     return compiled_insert(session, self._statement, self._description.parameters)
                 case _:
                     return None
-        except WaterclockError:  # the ordinary way tells what is wrong
+        except (WaterclockError, TooMuchHere):  # the ordinary way tells what is wrong
             return None
 
 
 def _compiled_query(session: SqlSession, query: QueryText) -> Quick | None:
-    match session.front.plans.route(query.text):
+    plans = session.front.plans
+    route = plans.kept_route(query.text)
+    if route is None:
+        route = session.front.offload.at_once(lambda meter: plans.route(query.text, meter))
+    match route:
         case Route.USER:
-            return compiled_lookup(session, planned(session, query))
+            return compiled_lookup(session, planned_at_once(session, query))
         case Route.CONSTANT:
-            return compiled_constants(planned(session, query))
+            return compiled_constants(planned_at_once(session, query))
         case Route.CATALOG | Route.MIXED:
             return None

@@ -67,7 +67,7 @@ async def alter(session: SqlSession, statement: ast.Alter, _: Parameters) -> Res
             return done
         _require_right(session, draft.catalog, found)
         for action in statement.actions:
-            _act(session, draft, draft.catalog.objects[found.oid], statement.kind, action)
+            await _act(session, draft, draft.catalog.objects[found.oid], statement.kind, action)
         await session.front.commit(draft)
     return done
 
@@ -85,7 +85,7 @@ def _require_right(session: SqlSession, catalog: Catalog, found: AnyObject) -> N
         privileges.check_owner(catalog, session.role.oid, found)
 
 
-def _act(
+async def _act(
     session: SqlSession,
     draft: Draft,
     found: AnyObject,
@@ -112,7 +112,7 @@ def _act(
         ):
             _set_retention(draft, found, action)
         case actions.SetDefault() if isinstance(found, Table):
-            _set_default(session, draft, found, action)
+            await _set_default(session, draft, found, action)
         case _:
             what = f"ALTER {kind.value} {_words(action)}"
             raise Unsupported(f"{what} is not supported", hint=_instead(action))
@@ -255,12 +255,12 @@ def _give(session: SqlSession, draft: Draft, found: AnyOwned, role: Role) -> Non
         grants.change_owner(draft, found, role.oid)
 
 
-def _set_default(
+async def _set_default(
     session: SqlSession, draft: Draft, found: Table, action: actions.SetDefault
 ) -> None:
     [place] = writing.places_of(found, [action.column])
     if action.default is not None:
-        inserts.check_default(session, action.default, found.columns[place].type)
+        await inserts.check_default(session, action.default, found.columns[place].type)
     text = None if action.default is None else action.default.text
     columns = list(found.columns)
     columns[place] = msgspec.structs.replace(columns[place], default=text)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.sequencer.query_plans import Parameters, planned
@@ -30,8 +30,6 @@ from waterclock.sql.errors import UnsupportedType
 if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
 
-T = TypeVar("T")
-_MAY_WAIT = re.compile(r"pg_sleep|pg_advisory_(xact_)?lock", re.IGNORECASE)
 _UNKNOWN = ("42883", "42704")
 """The SQLSTATEs of a function, and of a type, that does not exist."""
 _OBJECTS = re.compile(
@@ -54,12 +52,12 @@ class Asked:
     refusal: WaterclockError | None = None
 
 
-def is_for_catalog(session: SqlSession, query: QueryText) -> bool:
+async def is_for_catalog(session: SqlSession, query: QueryText) -> bool:
     """Whether the catalog's own engine answers the query."""
-    return asked_of_catalog(session, query) is not None
+    return await asked_of_catalog(session, query) is not None
 
 
-def asked_of_catalog(
+async def asked_of_catalog(
     session: SqlSession,
     query: QueryText,
     types: Sequence[PgType | None] = (),
@@ -70,14 +68,14 @@ def asked_of_catalog(
     A query without any relation is the engine's, like those of users, so that a call means the same
     everywhere; only one that asks what the system alone knows goes to the catalog.
     """
-    match session.front.plans.route(query.text):
+    match await route_of(session, query):
         case Route.CATALOG:
             return Asked()
         case Route.USER:
             return None
         case Route.CONSTANT:
             try:
-                planned(session, query, types=types, parameters=parameters)
+                await planned(session, query, types=types, parameters=parameters)
             except WaterclockError as fault:
                 if _asks_the_system(fault, query):
                     return Asked(fault)
@@ -88,6 +86,15 @@ def asked_of_catalog(
                 "a query can not join the system's relations with others",
                 hint="Read the system's relations in a query of their own.",
             )
+
+
+async def route_of(session: SqlSession, query: QueryText) -> Route:
+    """Where the query goes."""
+    plans, text = session.front.plans, query.text
+    found = plans.kept_route(text)
+    if found is not None:
+        return found
+    return await session.front.offload.run(lambda meter: plans.route(text, meter), len(text))
 
 
 def _asks_the_system(fault: WaterclockError, query: QueryText) -> bool:
@@ -121,18 +128,7 @@ async def answered(session: SqlSession, text: str, parameters: Parameters = ()) 
     values = [python_value(each) for each in parameters]
     work = partial(answerer.execute, text, values, facts, (), cancellation)
     try:
-        if _MAY_WAIT.search(text):
-            return await _in_thread_of_its_own(session, work)
-        return await asyncio.to_thread(work)
+        return await session.front.offload.run_long(work)
     except asyncio.CancelledError:
         cancellation.cancel()
         raise
-
-
-async def _in_thread_of_its_own(session: SqlSession, work: Callable[[], T]) -> T:
-    """Do what may take any time, so that the threads that all share stay free for others."""
-    executor = session.front.core.runtime.pool(1, "waterclock-waiting")
-    try:
-        return await asyncio.get_running_loop().run_in_executor(executor, work)
-    finally:
-        executor.shutdown(wait=False)

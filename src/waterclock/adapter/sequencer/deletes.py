@@ -51,7 +51,7 @@ async def deleted(
     query = delete_query(statement)
     width = len(table.columns)
     with query.tracing():
-        plan = planned(session, query.query, parameters=parameters, assigned=(), given=given)
+        plan = await planned(session, query.query, parameters=parameters, assigned=(), given=given)
     found = await evaluated(session, plan)
     if statement.using is not None and statement.returning is not None:
         found = await once_each(session, table, statement, found)
@@ -68,7 +68,7 @@ async def truncate(session: SqlSession, statement: ast.Truncate, _: Parameters) 
         query = QueryText(f"SELECT * FROM {written}", 1)
 
         async def changed(table: Table = table, query: QueryText = query) -> Changed:
-            plan = planned(session, query)
+            plan = await planned(session, query)
             old = in_table(table, (await evaluated(session, plan)).columns)
             return Changed(table, "TRUNCATE", _TRUNCATED, old=old)
 
@@ -86,7 +86,7 @@ async def describe_delete(
     table = writable(session, statement.table, Privilege.SELECT)
     query = delete_query(statement)
     with query.tracing():
-        plan = planned(session, query.query, types=types, assigned=(), given=given)
+        plan = await planned(session, query.query, types=types, assigned=(), given=given)
     shown = described_shown(statement, plan, len(table.columns))
     return StatementDescription(plan.bound.parameters, shown)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -61,7 +62,8 @@ async def _evaluated(session: SqlSession, plan: Plan, as_of: AsOf | None) -> pa.
     moment = chosen(session, plan, as_of)
     try:
         if plan.at is not None:
-            plan = plan.at(moment.time)
+            planned_at = partial(plan.at, moment.time)
+            plan = await session.front.offload.run(planned_at, len(plan.query.sql))
         table = await _rows(session, plan, moment)
     finally:
         if session.transaction.moment is not moment:
@@ -159,10 +161,12 @@ async def constants(
     """The values of constant expressions, converted to types as if they were assigned."""
     if not written:
         return ()
-    table = bind_values([written], types, facts=session.facts(), parameters=parameters)
+    size = sum(len(each.text) for each in written)
+    bind = partial(bind_values, [written], types, facts=session.facts(), parameters=parameters)
+    table = await session.front.offload.run(lambda meter: bind(meter=meter), size)
     if table is None:
         text = ", ".join(each.text for each in written)
         query = QueryText(f"SELECT {text}", written[0].position)
-        plan = planned(session, query, parameters=parameters, target_types=types)
+        plan = await planned(session, query, parameters=parameters, target_types=types)
         table = await evaluated(session, plan)
     return tuple(column[0] for column in shaped(table, types).columns)

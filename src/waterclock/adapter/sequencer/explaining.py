@@ -68,7 +68,7 @@ async def explain(session: SqlSession, statement: ast.Explain, parameters: Param
     if statement.stage is ExplainStage.TIMESTAMP:
         lines, tree = await _timestamp(session, statement, parameters)
     elif statement.stage is ExplainStage.RAW_PLAN:
-        text = _plan_of(session, statement.target, parameters).bound.sql
+        text = (await _plan_of(session, statement.target, parameters)).bound.sql
         lines, tree = [text], {"sql": text}
     else:
         found = await _explained(session, statement.target, parameters)
@@ -115,13 +115,13 @@ async def _explained(
     session: SqlSession, target: ast.Statement | ExplainObject, parameters: Parameters
 ) -> Explained:
     match target:
-        case ast.Query(query) if is_for_catalog(session, query):
+        case ast.Query(query) if await is_for_catalog(session, query):
             return Explained("Catalog", {})
         case ast.Query():
-            plan = planned(session, target.query, parameters=parameters)
+            plan = await planned(session, target.query, parameters=parameters)
             if plan.bound.simple is not None:
                 return _picking(session, plan, plan.bound.simple)
-            return await _maintained(session, _plan_of(session, target, parameters))
+            return await _maintained(session, await _plan_of(session, target, parameters))
         case ast.Execute(name):
             prepared = prepared_statement(session, name)
             assert prepared.parsed is not None
@@ -133,10 +133,10 @@ async def _explained(
         case ExplainObject(_, name):
             return await _object(session, target, name)
         case _:
-            return await _maintained(session, _plan_of(session, target, parameters))
+            return await _maintained(session, await _plan_of(session, target, parameters))
 
 
-def _plan_of(
+async def _plan_of(
     session: SqlSession, target: ast.Statement | ExplainObject, parameters: Parameters
 ) -> Plan:
     """The plan of maintaining what is explained."""
@@ -150,11 +150,13 @@ def _plan_of(
         case ast.CreateView() | ast.CreateMaterializedView() | ast.CreateTableAs():
             query = target.query
         case ExplainObject(_, name):
-            return _plan_of_object(session, target, name)
+            return await _plan_of_object(session, target, name)
         case _:
             raise Unsupported(f"EXPLAIN {type(target).__name__.upper()} is not supported")
     for_all = isinstance(target, ast.CreateView | ast.CreateMaterializedView)
-    return planned(session, query, parameters=parameters or None, maintained=True, for_all=for_all)
+    return await planned(
+        session, query, parameters=parameters or None, maintained=True, for_all=for_all
+    )
 
 
 async def _maintained(
@@ -239,7 +241,7 @@ async def _change(
 async def _object(session: SqlSession, target: ExplainObject, name: ObjectName) -> Explained:
     catalog = session.front.core.current
     found = named(session, catalog, target.kind, name)
-    plan = _plan_of_object(session, target, name)
+    plan = await _plan_of_object(session, target, name)
     if not isinstance(found, Index):
         return await _maintained(session, plan)
     on = catalog.item(found.on)
@@ -248,14 +250,16 @@ async def _object(session: SqlSession, target: ExplainObject, name: ObjectName) 
     return await _maintained(session, plan, keys)
 
 
-def _plan_of_object(session: SqlSession, target: ExplainObject, name: ObjectName) -> Plan:
+async def _plan_of_object(session: SqlSession, target: ExplainObject, name: ObjectName) -> Plan:
     catalog = session.front.core.current
     found = named(session, catalog, target.kind, name)
     if isinstance(found, Index):
         on = catalog.item(found.on)
         privileges.check_read(catalog, session.role.oid, [on] if isinstance(on, Relation) else [])
         parts = name_in_full(catalog, on).parts
-        return planned(session, QueryText(f"SELECT * FROM {quote_name(parts)}", 1), maintained=True)
+        return await planned(
+            session, QueryText(f"SELECT * FROM {quote_name(parts)}", 1), maintained=True
+        )
     assert isinstance(found, View | MaterializedView)
     privileges.check_read(catalog, session.role.oid, [found])
     return plan_again(catalog, session.facts(), found.query)
@@ -270,10 +274,10 @@ async def _timestamp(
     target = statement.target
     if not isinstance(target, ast.Query):
         raise Unsupported("EXPLAIN TIMESTAMP is for queries only")
-    if is_for_catalog(session, target.query):
+    if await is_for_catalog(session, target.query):
         inputs: list[GlobalId] = []
     else:
-        inputs = list(planned(session, target.query, parameters=parameters or None).inputs)
+        inputs = list((await planned(session, target.query, parameters=parameters or None)).inputs)
     isolation = Isolation(session.settings.get("transaction_isolation"))
     as_of = await as_of_time(session, target.as_of)
     moment = session.transaction.moment if as_of is None else None

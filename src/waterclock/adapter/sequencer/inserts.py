@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
 
 
+_SIZE_OF_VALUE = 40
+"""How many characters of a text cost about what binding one value costs."""
+
+
 class NoKey(WaterclockError):
     """ON CONFLICT names columns that no row has to itself."""
 
@@ -106,14 +110,14 @@ async def describe_insert(
         case ValueRows(rows):
             places = places_of(table, statement.columns)
             query = _values_query([full_row(table, places, row) for row in rows], statement.ctes)
-            parameters = _parameters(session, query, types, _types(table), given)
+            parameters = await _parameters(session, query, types, _types(table), given)
         case QueryText() as source:
             targets = [table.columns[p].type for p in places_of(table, statement.columns)]
             written = insert_query(statement, source)
-            parameters = _parameters(session, written, types, targets, given)
+            parameters = await _parameters(session, written, types, targets, given)
         case DefaultRow():
             pass
-    shown = returning_plan(session, statement, types=parameters)
+    shown = await returning_plan(session, statement, types=parameters)
     if shown is None:
         return StatementDescription(parameters, None)
     return StatementDescription(shown.bound.parameters, described(shown))
@@ -150,13 +154,20 @@ async def _valued(
     rows = [full_row(table, places, row) for row in values]
     types = _types(table)
     names = [column.name for column in table.columns]
-    found = bind_values(
-        rows, types, facts=session.facts(), parameters=parameters, target_names=names
+    bind = partial(
+        bind_values,
+        rows,
+        types,
+        facts=session.facts(),
+        parameters=parameters,
+        target_names=names,
     )
+    size = len(rows) * max(len(types), 1) * _SIZE_OF_VALUE
+    found = await session.front.offload.run(lambda meter: bind(meter=meter), size)
     if found is None:
         query = _values_query(rows, ctes)
         with query.tracing():
-            plan = planned(
+            plan = await planned(
                 session,
                 query.query,
                 parameters=parameters,
@@ -190,7 +201,7 @@ def _types(table: Relation) -> list[PgType]:
     return [column.type for column in table.columns]
 
 
-def _parameters(
+async def _parameters(
     session: SqlSession,
     query: Composed,
     types: Sequence[PgType | None],
@@ -199,7 +210,7 @@ def _parameters(
 ) -> tuple[PgType, ...]:
     """The types of parameters: one that is a value alone has the type of its column."""
     with query.tracing():
-        plan = planned(session, query.query, types=types, target_types=wanted, given=given)
+        plan = await planned(session, query.query, types=types, target_types=wanted, given=given)
     parameters: tuple[PgType, ...] = plan.bound.parameters
     return parameters
 
@@ -262,7 +273,7 @@ async def _queried(
 ) -> pa.Table:
     targets = [table.columns[place] for place in places]
     with query.tracing():
-        plan = planned(
+        plan = await planned(
             session,
             query.query,
             parameters=parameters,
@@ -300,9 +311,10 @@ async def default_values(session: SqlSession, columns: Sequence[Column]) -> dict
     return {column.name: value.as_py() for column, value in zip(columns, values, strict=True)}
 
 
-def check_default(session: SqlSession, default: ExpressionText, wanted: PgType) -> None:
+async def check_default(session: SqlSession, default: ExpressionText, wanted: PgType) -> None:
     """Raise what is wrong with a default."""
-    planned(session, QueryText(f"SELECT {default.text}", default.position), target_types=[wanted])
+    query = QueryText(f"SELECT {default.text}", default.position)
+    await planned(session, query, target_types=[wanted])
 
 
 def stamped(table: Relation, rows: pa.Table, time: int) -> pa.Table:

@@ -52,7 +52,7 @@ def _key(values: Sequence[object]) -> Key:
 
 async def _counts(session: SqlSession, statement: Change, wanted: Container[Key]) -> Counter[Key]:
     """How often each of the old rows is there."""
-    plan = planned(session, QueryText(f"SELECT * FROM {target_of(statement)}", 1))
+    plan = await planned(session, QueryText(f"SELECT * FROM {target_of(statement)}", 1))
     rows = await evaluated(session, plan)
     keys = (_key(row) for row in zip(*(c.to_pylist() for c in rows.columns), strict=True))
     return Counter(key for key in keys if key in wanted)

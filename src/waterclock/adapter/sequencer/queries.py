@@ -8,9 +8,9 @@ All three see the catalog, and the collections, at one moment.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from waterclock.adapter.api import (
@@ -44,36 +44,36 @@ async def describe_query(
     session: SqlSession, statement: ast.Query, types: Sequence[PgType | None]
 ) -> StatementDescription:
     """The types of a query's parameters and columns."""
-    asked = asked_of_catalog(session, statement.query, types)
+    asked = await asked_of_catalog(session, statement.query, types)
     if asked is not None:
         oids = [0 if each is None else each.oid for each in types]
         answerer = session.front.answerer
         with preferring(asked.refusal):
-            found = await asyncio.to_thread(
-                answerer.describe, statement.query.text, oids, session.catalog_facts()
+            found = await session.front.offload.run_long(
+                partial(answerer.describe, statement.query.text, oids, session.catalog_facts())
             )
         columns = tuple(ColumnDescription(c.name, c.type) for c in found.columns)
         return StatementDescription(found.parameters, columns)
-    plan = planned(session, statement.query, types=types)
+    plan = await planned(session, statement.query, types=types)
     return StatementDescription(plan.bound.parameters, described(plan))
 
 
 async def run_query(session: SqlSession, statement: ast.Query, parameters: Parameters) -> Response:
     """Answer a query."""
-    asked = asked_of_catalog(session, statement.query, parameters=parameters)
+    asked = await asked_of_catalog(session, statement.query, parameters=parameters)
     if asked is not None:
         return await _from_catalog(session, statement.query, parameters, asked)
-    plan = _filled(session, statement.query, parameters) if parameters else None
+    plan = await _filled(session, statement.query, parameters) if parameters else None
     if plan is None:
-        plan = planned(session, statement.query, parameters=parameters)
+        plan = await planned(session, statement.query, parameters=parameters)
     table = await evaluated(session, plan, await as_of_time(session, statement.as_of))
     return Rows(described(plan), in_batches(await session.front.core.spool.held(table)))
 
 
-def _filled(session: SqlSession, query: QueryText, parameters: Parameters) -> Plan | None:
+async def _filled(session: SqlSession, query: QueryText, parameters: Parameters) -> Plan | None:
     """The plan of a query that only picks rows, made before the values were known."""
     try:
-        plan = planned(session, query)
+        plan = await planned(session, query)
     except WaterclockError:  # the values may make sense of it, and else it is told with them
         return None
     if plan.bound.simple is None:

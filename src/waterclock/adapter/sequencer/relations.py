@@ -95,7 +95,7 @@ async def create_table(session: SqlSession, statement: ast.CreateTable, _: Param
     columns = [_column(definition) for definition in statement.columns]
     for definition in statement.columns:
         if definition.default is not None:
-            inserts.check_default(session, definition.default, definition.type)
+            await inserts.check_default(session, definition.default, definition.type)
     await _new_table(session, statement.name, columns, retained_ms(statement.options))
     return Done("CREATE TABLE")
 
@@ -108,7 +108,7 @@ async def create_table_as(
     if statement.if_not_exists and _is_taken(session, statement.name):
         return _exists(session, "relation", statement.name.parts[-1], "CREATE TABLE AS")
     session.transaction.require_unwritten("CREATE TABLE AS")
-    plan = planned(session, statement.query)
+    plan = await planned(session, statement.query)
     columns = _named(plan, statement.columns)
     rows = await evaluated(session, plan) if statement.with_data else None
     if rows is not None:
@@ -123,7 +123,7 @@ async def create_view(session: SqlSession, statement: ast.CreateView, _: Paramet
     catalog = session.front.core.current
     if statement.if_not_exists and _is_taken(session, statement.name):
         return _exists(session, "relation", statement.name.parts[-1], "CREATE VIEW")
-    plan = planned(session, statement.query, maintained=True, for_all=True)
+    plan = await planned(session, statement.query, maintained=True, for_all=True)
     common_timeline(session.front.core, plan.inputs)
     columns = _named(plan, statement.columns)
     async with session.front.changing() as draft:
@@ -151,7 +151,7 @@ async def create_materialized_view(
     if statement.if_not_exists and _is_taken(session, statement.name):
         what = "CREATE MATERIALIZED VIEW"
         return _exists(session, "relation", statement.name.parts[-1], what)
-    plan = planned(session, statement.query, maintained=True, for_all=True)
+    plan = await planned(session, statement.query, maintained=True, for_all=True)
     columns = _named(plan, statement.columns)
     async with session.front.changing() as draft:
         site = _site(session, draft, statement.name)
@@ -184,7 +184,7 @@ async def create_index(session: SqlSession, statement: ast.CreateIndex, _: Param
         kept = retained_ms(statement.options)
         draft.change(index, msgspec.structs.replace(index, collections=(errors,), retain_ms=kept))
         quoted = ".".join(f'"{part}"' for part in statement.relation.parts)
-        plan = planned(session, QueryText(f"SELECT * FROM {quoted}", 1), maintained=True)
+        plan = await planned(session, QueryText(f"SELECT * FROM {quoted}", 1), maintained=True)
         names = tuple(relation.columns[(key.column or 1) - 1].name for key in keys)
         result = Result(plan.bound.sql, relation.schema, names)
         await _install(session, draft, index.id, errors, FRONTIERS_ONLY, plan, result)

@@ -53,7 +53,7 @@ class InvalidRange(WaterclockError):
 async def describe_subscribe(
     session: SqlSession, statement: ast.Subscribe, types: Sequence[PgType | None]
 ) -> StatementDescription:
-    plan = _planned(session, statement, types=types)
+    plan = await _planned(session, statement, types=types)
     return StatementDescription(plan.bound.parameters, _shape(statement, plan).described)
 
 
@@ -63,7 +63,7 @@ async def subscribe(
     """Begin a subscription; its rows come as long as somebody asks for them."""
     session.transaction.require_unwritten("SUBSCRIBE")
     asked = options.by_name(statement.options, ("snapshot", "progress"))
-    plan = _planned(session, statement, parameters=parameters)
+    plan = await _planned(session, statement, parameters=parameters)
     shape = _shape(statement, plan)
     as_of = await as_of_time(session, statement.as_of)
     up_to = None
@@ -146,7 +146,7 @@ def _chosen(session: SqlSession, collection: GlobalId, as_of: AsOf | None) -> Mo
     return session.front.reading.choose([collection], isolation, as_of)
 
 
-def _planned(
+async def _planned(
     session: SqlSession,
     statement: ast.Subscribe,
     *,
@@ -155,9 +155,9 @@ def _planned(
 ) -> Plan:
     target = statement.target
     query = target if isinstance(target, QueryText) else _everything(target)
-    if is_for_catalog(session, query):
+    if await is_for_catalog(session, query):
         raise Unsupported("SUBSCRIBE to relations of the system, or to none, is not supported")
-    return planned(session, query, types=types, parameters=parameters, maintained=True)
+    return await planned(session, query, types=types, parameters=parameters, maintained=True)
 
 
 def _everything(name: ObjectName) -> QueryText:

@@ -59,7 +59,9 @@ async def updated(
     query, places = update_query(table, statement)
     width = len(table.columns)
     with query.tracing():
-        plan = planned(session, query.query, parameters=parameters, assigned=places, given=given)
+        plan = await planned(
+            session, query.query, parameters=parameters, assigned=places, given=given
+        )
     found = await evaluated(session, plan)
     if statement.from_items is not None:
         found = await once_each(session, table, statement, found)
@@ -84,7 +86,7 @@ async def describe_update(
     table = writable(session, statement.table, Privilege.SELECT)
     query, places = update_query(table, statement)
     with query.tracing():
-        plan = planned(session, query.query, types=types, assigned=places, given=given)
+        plan = await planned(session, query.query, types=types, assigned=places, given=given)
     shown = described_shown(statement, plan, len(table.columns) + len(places))
     return StatementDescription(plan.bound.parameters, shown)
 

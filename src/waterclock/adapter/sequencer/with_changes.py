@@ -77,7 +77,7 @@ async def _computed(
         return last.response(), changes
     if main.as_of is not None:
         raise Unsupported("AS OF beside changes in WITH is not supported")
-    plan = planned(session, main.query, parameters=parameters, given=given)
+    plan = await planned(session, main.query, parameters=parameters, given=given)
     table = await evaluated(session, plan)
     held = await session.front.core.spool.held(table)
     return Rows(described(plan), in_batches(held)), changes
@@ -185,7 +185,7 @@ async def _described(
         case ast.Delete():
             return await describe_delete(session, part, types, given)
         case ast.Query():
-            plan = planned(session, part.query, types=types, given=given)
+            plan = await planned(session, part.query, types=types, given=given)
             return StatementDescription(plan.bound.parameters, described(plan))
         case _:
             assert_never(part)

@@ -244,7 +244,7 @@ async def returned_of(
     parameters: Parameters,
 ) -> Returned:
     """What RETURNING says of the rows that are inserted."""
-    plan = returning_plan(session, statement, parameters=parameters)
+    plan = await returning_plan(session, statement, parameters=parameters)
     if plan is None:
         return None, None
     simple = plan.bound.simple
@@ -263,7 +263,7 @@ def _time_of_change(session: SqlSession) -> int:
     return session.front.core.oracle.read_ts() if moment is None else moment.time
 
 
-def returning_plan(
+async def returning_plan(
     session: SqlSession,
     statement: ast.Insert,
     *,
@@ -279,7 +279,7 @@ def returning_plan(
         return None
     text = f"{_SELECT}{returning.text} FROM {target_of(statement)}"
     query = QueryText(text, returning.position - len(_SELECT))
-    return planned(session, query, types=types, parameters=parameters)
+    return await planned(session, query, types=types, parameters=parameters)
 
 
 def target_of(statement: Change) -> str:

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import duckdb
 import pyarrow as pa
 
-from waterclock.catalog.system.binding.functions import Functions
+from waterclock.catalog.system.binding.functions import TOO_MANY_ROWS, Functions
 from waterclock.catalog.system.binding.live import HERE
 from waterclock.catalog.system.binding.parsing import parse
 from waterclock.catalog.system.binding.queries import BoundStatement, bind_statement
@@ -36,6 +36,8 @@ from waterclock.catalog.system.errors import (
     InvalidText,
     InvalidValue,
     NumberOutOfRange,
+    OutOfMemory,
+    ProgramLimitExceeded,
     QueryCancelled,
     TooManyRows,
 )
@@ -44,7 +46,7 @@ from waterclock.catalog.system.image import CatalogImage
 from waterclock.catalog.system.results import arrow_result
 from waterclock.catalog.system.session import Cancellation, SessionFacts
 from waterclock.catalog.system.snapshot import Snapshot
-from waterclock.catalog.system.store import Store
+from waterclock.catalog.system.store import CATALOG_MEMORY_MB, Store
 from waterclock.catalog.system.types import REG_TYPES, Types
 from waterclock.errors import WaterclockError
 from waterclock.model.pg_types import PgType
@@ -55,6 +57,11 @@ VERSION = "PostgreSQL 15.0 on x86_64-pc-linux-gnu, compiled by waterclock, 64-bi
 """What `version()` says: clients read the number in it."""
 MZ_VERSION = "v26.10.0 (waterclock)"
 _KEPT_PLANS = 2000
+_LONGEST_KEPT = 64_000
+"""Characters of a query whose plan is kept."""
+_PIECE = 2000
+"""Rows between two looks at whether anybody still wants them."""
+_BYTES_PER_VALUE = 64
 _KEPT_CONSTANTS = 200
 _STRING = re.compile(r"'[^']*'")
 _CALL = re.compile(r"(\w+)\s*\(")
@@ -108,13 +115,17 @@ class DuckDbAnswerer:
     image of a version and not make it each time.
     """
 
-    def __init__(self, image: Callable[[], CatalogImage]) -> None:
+    def __init__(
+        self, image: Callable[[], CatalogImage], memory_mb: int = CATALOG_MEMORY_MB
+    ) -> None:
+        """`memory_mb` bounds what DuckDB takes for all queries, and the rows of each."""
         self._image = image
+        self._most_bytes = memory_mb << 20
         self._facts = load_facts()
         self._types = Types(self._facts)
         self._functions = Functions()
         self._calls = Calls(self._facts)
-        self._store = Store(self._facts, self._types, self._calls)
+        self._store = Store(self._facts, self._types, self._calls, memory_mb)
         self._plans: OrderedDict[Any, BoundStatement] = OrderedDict()
         self._constants: OrderedDict[str, CatalogResult] = OrderedDict()
         """Answers that are the same for everybody and at all times, by text."""
@@ -205,6 +216,8 @@ class DuckDbAnswerer:
             tuple(parameter_types),
             restricted=restricted,
         )
+        if len(sql) > _LONGEST_KEPT:
+            return plan
         with self._lock:
             self._plans[key] = plan
             while len(self._plans) > _KEPT_PLANS:
@@ -254,12 +267,27 @@ class DuckDbAnswerer:
             with context.cancellation.calling(cursor.interrupt):
                 if context.cancellation.cancelled:
                     raise QueryCancelled("canceling statement due to user request")
-                return cursor.execute(text, dict(values)).fetchall()
+                cursor.execute(text, dict(values))
+                return self._fetched(cursor, context)
         except duckdb.Error as error:
             raise self._translated(error, context, text) from error
         finally:
             self._calls.leave()
             cursor.close()
+
+    def _fetched(self, cursor: duckdb.DuckDBPyConnection, context: Context) -> list[Any]:
+        """All rows, if they fit into the budget. Taken in pieces, so that it can be stopped."""
+        rows: list[Any] = []
+        size = 0
+        while piece := cursor.fetchmany(_PIECE):
+            if context.cancellation.cancelled:
+                raise QueryCancelled("canceling statement due to user request")
+            texts = sum(len(v) for row in piece for v in row if isinstance(v, str))
+            size += texts + _BYTES_PER_VALUE * len(piece) * (1 + len(piece[0]))
+            if size > self._most_bytes:
+                raise OutOfMemory.of("the result of a query over the system catalogs is too large")
+            rows += piece
+        return rows
 
     def _translated(self, error: duckdb.Error, context: Context, text: str) -> WaterclockError:
         if context.failure is not None:
@@ -289,6 +317,13 @@ class _ProtocolViolation(CatalogQueryError):
 def translated(error: duckdb.Error) -> CatalogQueryError:
     """DuckDB's error as PostgreSQL's. Its own text is not shown."""
     text = str(error)
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return OutOfMemory.of("a query over the system catalogs needs too much memory")
+    if TOO_MANY_ROWS in text:
+        return ProgramLimitExceeded(
+            "generate_series() has too many rows beside the system catalogs",
+            hint="Ask for fewer, or read the catalogs in a query of their own.",
+        )
     if "GROUP BY" in text:
         message = "column must appear in the GROUP BY clause or be used in an aggregate function"
         return GroupingFault(message)

@@ -102,6 +102,19 @@ class ProgramLimitExceeded(CatalogQueryError):
     sqlstate: ClassVar[str] = "54000"
 
 
+class OutOfMemory(CatalogQueryError):
+    """A query, or its result, needs more memory than there is for such queries."""
+
+    sqlstate: ClassVar[str] = "53200"
+
+    @classmethod
+    def of(cls, message: str) -> OutOfMemory:
+        return cls(
+            message,
+            hint="Ask for less at a time, or start the server with a larger max_catalog_memory.",
+        )
+
+
 class InvalidText(CatalogQueryError):
     """A text is not a value of the type."""
 

@@ -34,6 +34,9 @@ from waterclock.catalog.system.rows.tables import Key, Layouts
 from waterclock.catalog.system.snapshot import Snapshot, snapshot_of
 from waterclock.catalog.system.types import Types
 
+CATALOG_MEMORY_MB = 512
+"""What DuckDB may take for all queries together, and Python for the rows of each."""
+
 
 @dataclass(slots=True)
 class _Version:
@@ -46,13 +49,21 @@ class _Version:
 
 
 class Store:
-    def __init__(self, facts: Facts, types: Types, calls: Calls) -> None:
+    def __init__(
+        self, facts: Facts, types: Types, calls: Calls, memory_mb: int = CATALOG_MEMORY_MB
+    ) -> None:
+        """What would take more memory fails: nothing is written to disk instead."""
         self._facts = facts
         self._types = types
         self._names = SystemNames(facts)
         self._layouts = Layouts(facts, types)
         self._system = SystemRows(facts, types, self._layouts)
-        self._connection = duckdb.connect(":memory:", config={"threads": "1"})
+        limits: dict[str, str | bool | int | float | list[str]] = {
+            "threads": "1",
+            "memory_limit": f"{memory_mb}MiB",
+            "temp_directory": "",
+        }
+        self._connection = duckdb.connect(":memory:", config=limits)
         calls.register(self._connection)
         self._connection.execute(f"CREATE SCHEMA {FIXED}")
         self._lock = threading.Lock()

@@ -26,6 +26,7 @@ from waterclock.sql.binding.queries import Queries, Targets
 from waterclock.sql.binding.scope import Relation, Scope
 from waterclock.sql.binding.statement import Parameters, Statement
 from waterclock.sql.binding.typed import Column, Known, Typed
+from waterclock.sql.budget import Meter
 from waterclock.sql.dialect.facts import SessionFacts
 from waterclock.sql.dialect.types import (
     UNKNOWN,
@@ -71,6 +72,7 @@ def bind_query(
     target_types: Sequence[PgType | None] = (),
     target_names: Sequence[str] = (),
     assigned: Sequence[int] | None = None,
+    meter: Meter | None = None,
 ) -> BoundQuery:
     """The query in Spark SQL; raises a `SqlFault` or what the resolver does.
 
@@ -79,10 +81,12 @@ def bind_query(
     into, which are converted as by an assignment. `assigned` are the places of the columns that a
     change of the first relation sets; behind their new values stands what RETURNING shows.
     """
-    statement = Statement(resolver, facts, Parameters(parameter_types, parameters), maintained)
+    meter = meter or Meter()
+    given = Parameters(parameter_types, parameters)
+    statement = Statement(resolver, facts, given, maintained, meter)
     with positions_from(position):
         queries = Queries(statement)
-        query = parse_query(text)
+        query = parse_query(text, meter)
         if assigned is not None:
             assert isinstance(query.body, tree.Select), "a change reads by a plain SELECT"
             query = replace(query, body=replace(query.body, assigned=tuple(assigned)))
@@ -195,21 +199,22 @@ def bind_expression(
     clause: str = "this expression",
     target: PgType | None = None,
     maintained: bool = False,
+    meter: Meter | None = None,
 ) -> BoundExpression:
     """An expression over columns, which may also be named behind the `relation`.
 
     With a `target` it is converted as by an assignment.
     """
-    statement = Statement(
-        resolver or NoRelations(), facts, Parameters(parameter_types, parameters), maintained
-    )
+    meter = meter or Meter()
+    values = Parameters(parameter_types, parameters)
+    statement = Statement(resolver or NoRelations(), facts, values, maintained, meter)
     with positions_from(position):
         queries = Queries(statement)
         scope = Scope(statement.scope())
         made = tuple(_given(column, scope) for column in columns)
         scope.add(Relation(relation, made), position)
         scope.visible = list(made)
-        value = queries.expressions.bind(parse_expression(text), Place(scope, clause))
+        value = queries.expressions.bind(parse_expression(text, meter), Place(scope, clause))
         if target is not None:
             value = queries.expressions.coercion.assigned(value, target, None)
         is_unknown = value.is_unknown and value.known is not None

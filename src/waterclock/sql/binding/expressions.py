@@ -122,6 +122,16 @@ class Expressions:
 
     def bind(self, node: tree.Expression, place: Place) -> Typed:
         """The expression; it may still be without a type."""
+        meter = self.statement.meter
+        meter.enter()
+        try:
+            found = self._bound(node, place)
+        finally:
+            meter.leave()
+        meter.check_translation(len(found.sql))
+        return found
+
+    def _bound(self, node: tree.Expression, place: Place) -> Typed:
         if place.is_conjunct and not _keeps_conjuncts(node):
             place = replace(place, is_conjunct=False)
         found = self._handlers[type(node)](node, _inside(node, place))

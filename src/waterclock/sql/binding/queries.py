@@ -101,6 +101,18 @@ class Queries:
         Rows of VALUES that are nothing else are assigned to `targets` each on its own. `is_cut` is
         whether the query that reads it keeps only some of the rows.
         """
+        with self.statement.meter.level():
+            return self._opened(query, outer, tables, targets, is_cut=is_cut)
+
+    def _opened(
+        self,
+        query: tree.Query,
+        outer: Scope | None,
+        tables: CommonTables,
+        targets: Targets,
+        *,
+        is_cut: bool,
+    ) -> Block:
         is_cut = is_cut or cuts(query)
         tables = self._with(query, outer, tables, is_cut=is_cut)
         scope = Scope(self.statement.scope(), outer, is_cut=is_cut)

@@ -19,6 +19,7 @@ from waterclock.sql.binding.queries import Queries
 from waterclock.sql.binding.scope import Scope
 from waterclock.sql.binding.statement import Parameters, Statement
 from waterclock.sql.binding.typed import Typed
+from waterclock.sql.budget import Meter
 from waterclock.sql.dialect.facts import SessionFacts
 from waterclock.sql.functions.system import CLOCKS
 from waterclock.sql.query import parse_expression, tree
@@ -32,13 +33,14 @@ def bind_values(
     parameter_types: Sequence[PgType | None] = (),
     parameters: Sequence[pa.Scalar | None] | None = None,
     target_names: Sequence[str] = (),
+    meter: Meter | None = None,
 ) -> pa.Table | None:
     """The rows in the targets' Arrow types; None if a value needs the engine.
 
     DEFAULT is null here: whoever knows another default puts it in its place. Raises a `SqlFault`
     for values that do not fit.
     """
-    binder = _Constants(facts, Parameters(parameter_types, parameters))
+    binder = _Constants(facts, Parameters(parameter_types, parameters), meter or Meter())
     columns: list[list[pa.Scalar]] = [[] for _ in targets]
     for row in rows:
         for place, target in enumerate(targets):
@@ -60,7 +62,7 @@ def literal_value(
     parameters: Sequence[pa.Scalar | None] | None = None,
 ) -> pa.Scalar | None:
     """The value of a constant expression in a type; None if it needs the engine."""
-    binder = _Constants(facts, Parameters(parameter_types, parameters))
+    binder = _Constants(facts, Parameters(parameter_types, parameters), Meter())
     return binder.scalar(text, target, None)
 
 
@@ -74,8 +76,9 @@ def _array(scalars: list[pa.Scalar], target: PgType) -> pa.Array:
 class _Constants:
     """Evaluates constants of one statement."""
 
-    def __init__(self, facts: SessionFacts, parameters: Parameters) -> None:
-        statement = Statement(NoRelations(), facts, parameters, False)
+    def __init__(self, facts: SessionFacts, parameters: Parameters, meter: Meter) -> None:
+        self._meter = meter
+        statement = Statement(NoRelations(), facts, parameters, False, meter)
         self._queries = Queries(statement)
         self._place = Place(Scope(statement.scope()), "VALUES")
 
@@ -86,7 +89,7 @@ class _Constants:
         if isinstance(value, DefaultValue):
             return pa.scalar(None, held)
         with positions_from(value.position):
-            node = parse_expression(value.text)
+            node = parse_expression(value.text, self._meter)
             if not _is_constant(node):
                 return None
             bound = self._queries.expressions.bind(node, self._place)

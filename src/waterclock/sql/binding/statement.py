@@ -34,6 +34,7 @@ from waterclock.persist.rows import arrow_type
 from waterclock.sql.binding.api import Resolver
 from waterclock.sql.binding.errors import UndefinedParameter
 from waterclock.sql.binding.typed import Known, Typed, operand
+from waterclock.sql.budget import Meter
 from waterclock.sql.dialect.facts import SessionFacts
 from waterclock.sql.dialect.literals import null, scalar_literal
 from waterclock.sql.dialect.types import UNKNOWN, plain
@@ -112,6 +113,7 @@ class Statement:
     facts: SessionFacts
     parameters: Parameters
     maintained: bool
+    meter: Meter = field(default_factory=Meter)
     reads: dict[GlobalId, None] = field(default_factory=dict)
     nondeterministic: dict[str, None] = field(default_factory=dict)
     uses_now: bool = False

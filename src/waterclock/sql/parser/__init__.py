@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from waterclock.sql.ast import Statement
+from waterclock.sql.budget import Meter
 from waterclock.sql.lexer import lex
 from waterclock.sql.parser.dispatch import statement
 from waterclock.sql.stream import TokenStream
@@ -30,12 +31,13 @@ class Parsed:
     """The numbers behind `$` that occur, in order, each once."""
 
 
-def parse_statements(text: str) -> tuple[Parsed, ...]:
+def parse_statements(text: str, meter: Meter | None = None) -> tuple[Parsed, ...]:
     """All statements of the text; none for one that has only blanks, comments and semicolons.
 
     Raises a `SqlFault` for the first mistake; no statement is returned then.
     """
-    stream = TokenStream(text, lex(text))
+    meter = meter or Meter()
+    stream = TokenStream(text, lex(text, meter), meter)
     found: list[Parsed] = []
     while True:
         while stream.accept_mark(";"):

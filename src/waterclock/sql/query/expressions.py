@@ -94,6 +94,7 @@ class Expressions:
 
     def __init__(self, stream: TokenStream, query: Callable[[], Query]) -> None:
         self._stream = stream
+        self._meter = stream.meter
         self._calls = Calls(stream, self)
         self._operands = Operands(stream, query, self, self._calls)
 
@@ -138,6 +139,13 @@ class Expressions:
     # Operators
 
     def _from(self, least: Level, *, restricted: bool = False) -> Expression:
+        self._meter.enter()
+        try:
+            return self._climbing(least, restricted)
+        finally:
+            self._meter.leave()
+
+    def _climbing(self, least: Level, restricted: bool) -> Expression:
         left = self._prefixed(restricted)
         last: Level | None = None
         while True:

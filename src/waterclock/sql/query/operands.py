@@ -67,6 +67,7 @@ class Operands:
             if token.kind is not Kind.OPERATOR or token.value != "(":
                 break
             ahead += 1
+        self._stream.meter.count(ahead)
         return ahead > 0 and token.kind is Kind.WORD and token.value in QUERY_WORDS
 
     def query_in_brackets(self) -> Query:
@@ -136,6 +137,7 @@ class Operands:
                 if depth == 0:
                     break
             ahead += 1
+        self._stream.meter.count(ahead)
         following = self._stream.peek(ahead + 1)
         if following.kind is Kind.WORD:
             return following.value in (

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from waterclock.sql.budget import Meter
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
 from waterclock.sql.keywords import words
 from waterclock.sql.lexer import lex
@@ -53,17 +54,19 @@ _SETS = {GroupingKind.ROLLUP: ("rollup",), GroupingKind.CUBE: ("cube",)}
 _NOT_EMPTY = words("from where group having window union intersect except order limit offset for")
 
 
-def parse_query(text: str) -> Query:
+def parse_query(text: str, meter: Meter | None = None) -> Query:
     """The query that the whole text is. Raises a `SqlFault` with its position in the text."""
-    stream = TokenStream(text, lex(text))
+    meter = meter or Meter()
+    stream = TokenStream(text, lex(text, meter), meter)
     found = Queries(stream).query()
     _expect_end(stream)
     return found
 
 
-def parse_expression(text: str) -> Expression:
+def parse_expression(text: str, meter: Meter | None = None) -> Expression:
     """The expression that the whole text is. Raises a `SqlFault`."""
-    stream = TokenStream(text, lex(text))
+    meter = meter or Meter()
+    stream = TokenStream(text, lex(text, meter), meter)
     found = Queries(stream).expressions.expression()
     _expect_end(stream)
     return found
@@ -84,6 +87,10 @@ class Queries:
 
     def query(self) -> Query:
         """A query, in brackets or not, with all that belongs to it."""
+        with self._stream.meter.level():
+            return self._query()
+
+    def _query(self) -> Query:
         stream = self._stream
         at = stream.token.position
         with_ = self._with() if stream.at("with") else None

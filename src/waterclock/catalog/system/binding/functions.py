@@ -310,6 +310,8 @@ def _numbers() -> Iterator[Function]:
 
 _JOINED = "CASE WHEN {0} IS NOT NULL OR {1} IS NOT NULL THEN list_concat({0}, {1}) END"
 _MOST_ROWS = 1_000_000
+TOO_MANY_ROWS = "wc: a series is too long"
+"""What DuckDB says of one, for `answerer.translated`."""
 
 
 def _arrays() -> Iterator[Function]:
@@ -334,8 +336,9 @@ def _arrays() -> Iterator[Function]:
         for more, step in (((), ""), ((oid,), ", {2}")):
             by = f"abs({step[2:]})" if step else "1"
             many = f"(CAST({{1}} AS DOUBLE) - {{0}}) / {by} > {_MOST_ROWS}"
-            series = f"CAST(generate_series({{0}}, {{1}}{step}) AS {held})"
-            series = f"CASE WHEN {many} THEN error('too many rows') ELSE {series} END"
+            # The bound is inside: a constant series is computed while DuckDB plans.
+            end = f"CASE WHEN {many} THEN error('{TOO_MANY_ROWS}') ELSE {{1}} END"
+            series = f"CAST(generate_series({{0}}, {end}{step}) AS {held})"
             yield Function("generate_series", (oid, oid, *more), oid, series, many=True)
     split = "wc_regexp_split({0}, {1})"
     yield Function("regexp_split_to_table", (t.TEXT, t.TEXT), t.TEXT, split, many=True)

@@ -13,16 +13,19 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from waterclock.catalog.system.binding.tokens import Token, string_value, tokens_of
-from waterclock.catalog.system.errors import FeatureNotSupported, SyntaxFault
+from waterclock.catalog.system.errors import FeatureNotSupported, ProgramLimitExceeded, SyntaxFault
 
 MARK = "wcf_"
 """Stands before the name of every function in the tree."""
+MOST_TOKENS = 50_000
+"""Of one query: sqlglot reads it in seconds then, and can not be interrupted."""
 SUBSCRIPT = f"{MARK}_subscript"
 
 # Followed by a parenthesis, these are not functions.
@@ -90,7 +93,13 @@ class Parsed:
 
 def parse(sql: str) -> Parsed:
     """The tree of one query; `SyntaxFault`, or `FeatureNotSupported` for another statement."""
-    tokens = _statement(list(tokens_of(sql)))
+    tokens = _statement(list(islice(tokens_of(sql), MOST_TOKENS + 1)))
+    if len(tokens) > MOST_TOKENS:
+        raise ProgramLimitExceeded(
+            "a query that names relations of the system is too large",
+            detail=f"It has more than {MOST_TOKENS} tokens.",
+            hint="Read the system's relations in a smaller query.",
+        )
     text, places = _write(tokens)
     try:
         tree = sqlglot.parse_one(text, read="postgres")
