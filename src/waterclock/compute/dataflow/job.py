@@ -2,7 +2,8 @@
 
 The plan is a chain of stages (`chain`). A run of it is given a tick and the inputs' changes, by an
 inbox, and its result is collected: the changes of the outputs, those of their errors, and the names
-of the runs that the state has gained.
+of the runs that the state has gained. What is large lies in files, which are mapped, so neither
+Spark's driver nor this process holds it (see `collecting` and `summing`).
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from pyspark.sql import SparkSession
 from waterclock.compute.arrangement.layout import Layout
 from waterclock.compute.catalyst.trees import Builder
 from waterclock.compute.catalyst.types import column_name
+from waterclock.compute.collecting import collect
 from waterclock.compute.dataflow.attempt import Attempt
 from waterclock.compute.dataflow.chain import COUNTED, Chain
 from waterclock.compute.dataflow.program import Branch, Program, Sum
 from waterclock.compute.dataflow.stage import WRITTEN
 from waterclock.compute.dataflow.stream import ERRORS, SOURCE, unpacked
+from waterclock.compute.dataflow.summing import summed
 from waterclock.compute.dataflow.tick import Tick
 from waterclock.compute.kernels.linear import negate, union
 from waterclock.compute.plan.nodes import Arrange
@@ -32,6 +35,10 @@ from waterclock.persist.blob.api import Blob
 from waterclock.persist.consolidate import consolidate
 from waterclock.persist.portions import Listing
 from waterclock.persist.rows import DIFF, TIME
+from waterclock.persist.spill import IN_MEMORY_ROWS
+
+_WITHOUT_BOUND = 2**62
+"""What a step gives takes room on disk, not in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +130,7 @@ class Job:
                 given[name] = _stamped(rows, tick.lower)
         self._attempt = Attempt(self._spark.sparkContext, self._inbox, self._parts)
         try:
-            collected = self._attempt.run(tick, given, listed, self._chain.frame().toArrow)
+            collected = self._attempt.run(tick, given, listed, self._collected)
         finally:
             self._attempt = None
         tables = unpacked(collected.to_batches(), self._chain.result)
@@ -169,8 +176,13 @@ class Job:
             found.append(pa.array(sorted(blamed), pa.string()))
         return found
 
+    def _collected(self) -> pa.Table:
+        return collect(self._chain.frame(), self._inbox / "results", _WITHOUT_BOUND)
+
     def _summed(self, output: Sum, tables: dict[str, pa.Table]) -> pa.Table:
         parts = [(tables[self._chain.names[b]], b.positive) for b in output]
+        if sum(table.num_rows for table, _ in parts) > IN_MEMORY_ROWS:
+            return summed(parts, self._inbox)
         return union([t if positive else negate(t) for t, positive in parts])
 
 
