@@ -12,7 +12,7 @@ and every view and source taken up where its output ends.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,8 +111,8 @@ class Coordinator:
         opened = engine(storage, Notes(store, VIEW_PREFIX))
         self.compute = opened.compute
         self.evaluator = opened.evaluator
-        for item in self.catalog.current.items():
-            self.adopt(item.id)
+        self.follow(self.current, self.current.collections(), frozenset())
+        self.catalog.follow = self.follow
         self.tables.advance()
         executors = None if spark is None else OnSpark(spark, folder / "reads")
         self.sources = Ingestions(
@@ -133,16 +133,20 @@ class Coordinator:
             self.sources.add(source)
         self._thread = self.runtime.start_thread(self._run, "waterclock-ticks")
 
-    def adopt(self, collection: GlobalId) -> None:
-        """Look after a collection that has come into being, as far as the catalog holds it."""
-        reader, writer = self.catalog.capabilities(collection)
-        if reader is not None:
-            self.holds.adopt(reader)
-        item = self.catalog.current.try_item(collection)
-        if writer is not None and isinstance(item, Table):
-            self.tables.add(writer)
-        for more in item.collections if item is not None else ():
-            self.adopt(more)
+    def follow(self, catalog: Catalog, made: Set[GlobalId], gone: Set[GlobalId]) -> None:
+        """Hold and write what is new in the catalog, and forget what is not in it any more.
+
+        Called before others see that catalog, so that nobody meets a collection without it.
+        """
+        for collection in sorted(made):
+            reader, writer = self.catalog.capabilities(collection)
+            if reader is not None:
+                self.holds.adopt(reader)
+            if writer is not None and isinstance(catalog.try_item(collection), Table):
+                self.tables.add(writer)
+        for collection in gone:
+            self.tables.remove(collection)
+            self.holds.forget(collection)
 
     def connection_settings(self, connection: GlobalId) -> ConnectionSettings:
         """How to reach what the connection leads to, as it is defined now."""
@@ -159,12 +163,6 @@ class Coordinator:
         failed = self.sources.failed(collections) if collections else None
         if failed is not None:
             raise SourceFailed.of(failed)
-
-    def let_go(self, collection: GlobalId, more: tuple[GlobalId, ...] = ()) -> None:
-        """Forget a collection whose object was dropped."""
-        self.tables.remove(collection)
-        for each in (collection, *more):
-            self.holds.forget(each)
 
     def wake(self) -> None:
         """Somebody waits for a view or a source."""

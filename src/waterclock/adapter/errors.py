@@ -14,6 +14,12 @@ class StatementCancelled(WaterclockError):
     sqlstate: ClassVar[str] = "57014"
 
 
+class OutcomeUnknown(WaterclockError):
+    """The statement was stopped while its change was being made durable, and that takes long."""
+
+    sqlstate: ClassVar[str] = "40003"
+
+
 class DeadlockDetected(WaterclockError):
     """Whoever waited would wait for ever, as those do who wait for each other."""
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from ipaddress import ip_address
-from typing import Any
 
 import pyarrow as pa
 
@@ -21,6 +18,7 @@ from waterclock.adapter.api import (
     TooManyConnections,
     UnknownDatabase,
 )
+from waterclock.adapter.changes import Changes
 from waterclock.adapter.coordinator import Coordinator
 from waterclock.adapter.credentials import ScramVerifier, parse_verifier
 from waterclock.adapter.hydration import hydration
@@ -32,8 +30,6 @@ from waterclock.adapter.session import SqlSession
 from waterclock.adapter.settings import DEFINITIONS, Settings, is_known
 from waterclock.adapter.sources import statistics, statuses
 from waterclock.catalog.catalog import Catalog
-from waterclock.catalog.draft import Draft
-from waterclock.catalog.durable import Capabilities, Creation
 from waterclock.catalog.image import image_of
 from waterclock.catalog.system.answerer import DuckDbAnswerer
 from waterclock.catalog.system.image import (
@@ -43,12 +39,12 @@ from waterclock.catalog.system.image import (
     SourceStatistics,
     SourceStatus,
 )
-from waterclock.model.ids import GlobalId
 from waterclock.model.manner import Manner
 from waterclock.model.pg_types import PgType
-from waterclock.persist.store import Plan
 from waterclock.sql.printing.defaults import shown_default
 
+_CHANGE_THREADS = 16
+"""For steps of durable changes, some of which wait for other systems or for the engine."""
 SETTINGS = tuple(Setting(each.name, each.default) for each in DEFINITIONS)
 """The parameters that there are, for pg_settings."""
 _COUNT_AGAIN_S = 1.0
@@ -90,7 +86,11 @@ class SqlFront:
         self.plans = Plans(self.answerer.is_system_relation)
         self.started = core.runtime.now()
         self.locks = AdvisoryLocks(core.runtime)
-        self._changing = asyncio.Lock()
+        self.changes = Changes(
+            core.catalog,
+            committing=core.runtime.pool(1, "waterclock-catalog"),
+            others=core.runtime.pool(_CHANGE_THREADS, "waterclock-changes"),
+        )
         self._lock = threading.Lock()
         self._sessions: set[SqlSession] = set()
 
@@ -116,24 +116,9 @@ class SqlFront:
             self._sessions.add(session)
         return session
 
-    @asynccontextmanager
-    async def changing(self) -> AsyncIterator[Draft]:
-        """A draft of the catalog that nobody else changes meanwhile."""
-        async with self._changing:
-            yield self.core.catalog.draft()
-
-    async def commit(
-        self,
-        draft: Draft,
-        creations: Sequence[Creation] = (),
-        alongside: Callable[[Mapping[GlobalId, Capabilities]], Iterable[Plan[Any]]] | None = None,
-        adopted: Mapping[GlobalId, Capabilities] | None = None,
-    ) -> None:
-        """Make the draft the catalog, off the event loop."""
-        commit = self.core.catalog.commit
-        await asyncio.to_thread(
-            lambda: commit(draft, creations, adopted=adopted, alongside=alongside)
-        )
+    async def settle(self) -> None:
+        """Return when every durable change that was begun has ended. For the end of a server."""
+        await self.changes.settle()
 
     def _image(self) -> CatalogImage:
         """The catalog as the system's relations show it; made once for each version of it, and

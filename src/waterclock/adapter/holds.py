@@ -116,6 +116,18 @@ class Holds:
                 columns=columns,
             )
 
+    @property
+    def held(self) -> frozenset[GlobalId]:
+        """Every collection that can be held."""
+        with self._lock:
+            return frozenset(self._kept)
+
+    @property
+    def taken(self) -> int:
+        """How many holds are open."""
+        with self._lock:
+            return len(self._open)
+
     def known(self, timeline: Timeline[int] = EPOCH_MILLIS) -> tuple[GlobalId, ...]:
         """Every collection of the timeline that can be held."""
         with self._lock:

@@ -72,6 +72,17 @@ class Cancellation:
         finally:
             self._calls.remove(call)
 
+    @contextmanager
+    def calling_only(self, call: Callable[[], object]) -> Iterator[None]:
+        """Have this called when it is set during the block, or was before, and nothing else."""
+        others, self._calls = self._calls, [call]
+        if self.is_set:
+            call()
+        try:
+            yield
+        finally:
+            self._calls = others
+
 
 class Bell:
     """Tells an event loop of news that come from other threads."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ from waterclock.adapter.api import (
     StatementDescription,
     TransactionStatus,
 )
+from waterclock.adapter.changes import Alongside, Step
 from waterclock.adapter.errors import (
     DuplicateCursor,
     DuplicateStatement,
@@ -52,6 +54,8 @@ from waterclock.adapter.session_locks import SessionLocks
 from waterclock.adapter.settings import Settings, milliseconds
 from waterclock.adapter.transaction import Transaction
 from waterclock.adapter.watch import Watch
+from waterclock.catalog.draft import Draft
+from waterclock.catalog.durable import Creation
 from waterclock.catalog.names import Scope
 from waterclock.catalog.objects import Role
 from waterclock.catalog.system.session import SessionFacts as CatalogFacts
@@ -174,6 +178,8 @@ class SqlSession:
         if not parsed:
             yield EmptyQuery()
         for each in parsed:
+            if each is not parsed[0]:
+                self.watch.require_wanted()
             await self._let_see(each)
             response = await self._guarded(partial(self._run, each, ()))
             if each is parsed[-1] and isinstance(response, Done):
@@ -388,7 +394,8 @@ class SqlSession:
         try:
             changes = transaction.changes() if transaction.has_written else {}
             if changes or transaction.has_locked:
-                await self.front.core.tables.write(changes, transaction.dependence())
+                tables = self.front.core.tables
+                await self.watch.outcome_of(tables.begin(changes, transaction.dependence()))
         except BaseException:
             await self.rollback()
             raise
@@ -419,6 +426,27 @@ class SqlSession:
         if parsed is not None and not _ends_transaction(parsed.statement):
             self.transaction.require_sound()
 
+    # Changes of the catalog
+
+    def changing(self) -> AbstractAsyncContextManager[Draft]:
+        """A draft of the newest catalog, which nobody else changes meanwhile; see `changes`."""
+        return self.front.changes.drafting()
+
+    async def commit_draft(
+        self,
+        draft: Draft,
+        creations: Sequence[Creation] = (),
+        *,
+        alongside: Alongside | None = None,
+        follow_ups: Sequence[Step] = (),
+        undo: Step | None = None,
+    ) -> None:
+        """Make the draft the catalog, whatever becomes of the session meanwhile."""
+        change = self.front.changes.commit(
+            draft, creations, alongside=alongside, follow_ups=follow_ups, undo=undo
+        )
+        await self.watch.outcome_of(change)
+
     # Running
 
     def _begin(self, text: str) -> None:
@@ -433,6 +461,7 @@ class SqlSession:
         self.ended_s = self.front.core.runtime.wall_s()
 
     async def _run(self, parsed: Parsed, parameters: Sequence[pa.Scalar]) -> Response:
+        await self.watch.settled()
         self._require_sound(parsed)
         self.running = parsed.text
         return await sequencer.run(self, parsed, parameters)

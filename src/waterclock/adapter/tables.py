@@ -12,6 +12,10 @@ A write that depends on what was read names the time of the read and the tables.
 commit those that depend on something come first, so they see nothing of those that do not, and each
 is refused if one before it has changed what it depends on.
 
+Every commit names all tables, so a right to write that has gone must not fail it. A table that was
+dropped is forgotten when its DROP commits (`Coordinator.follow`); and should a commit still name
+one, it is made again without it (`_drop_stale`). Only who writes to that table is refused.
+
 While nobody writes, `advance` moves all uppers along with the clock, so that views over tables and
 sources are not held back by quiet tables.
 """
@@ -19,6 +23,7 @@ sources are not held back by quiet tables.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -32,8 +37,13 @@ from waterclock.model.ids import GlobalId
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.oracle.oracle import Clock, Oracle
 from waterclock.persist.rows import DIFF, TIME
+from waterclock.runtime import Condition
+from waterclock.storage import riders
 from waterclock.storage.api import Write, WriteCapability
 from waterclock.storage.controller import Storage
+from waterclock.storage.errors import CapabilityInvalid
+
+_LOG = logging.getLogger(__name__)
 
 
 class WriteConflict(WaterclockError):
@@ -56,26 +66,41 @@ class Dependence:
     tables: frozenset[GlobalId]
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """A write on its way, and its outcome once it has one."""
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """A write on its way, and its outcome once it has one. Implements `changes.Underway`."""
 
     changes: Mapping[GlobalId, pa.Table]
     dependence: Dependence | None
-    future: asyncio.Future[int]
-    """Of whoever waits. It may be cancelled meanwhile; the write happens all the same."""
+    outcome: asyncio.Future[int]
+    """The time at which the changes hold, for whoever waits."""
+    taking: Condition
+    """Held by whoever takes the write, or takes it back."""
     time: int | None = None
     error: BaseException | None = None
+    is_taken: bool = False
+    is_revoked: bool = False
+
+    @property
+    def finished(self) -> asyncio.Future[int]:
+        return self.outcome
+
+    def try_revoke(self) -> bool:
+        """Take the write back, if it still waits for its turn."""
+        with self.taking:
+            self.is_revoked = self.is_revoked or not self.is_taken
+            return self.is_revoked
 
     def settle(self) -> None:
         """Tell the outcome, in the event loop of the future."""
-        if self.future.done():
+        if self.outcome.done():
             return
         if self.error is not None:
-            self.future.set_exception(self.error)
+            self.outcome.set_exception(self.error)
+            self.outcome.exception()  # it is no error if nobody waits for it any more
         else:
             assert self.time is not None, "a write that did not fail has a time"
-            self.future.set_result(self.time)
+            self.outcome.set_result(self.time)
 
 
 class TableWriter:
@@ -93,9 +118,9 @@ class TableWriter:
         self._changed_at: dict[GlobalId, int] = {}
         self._commit_lock = storage.runtime.lock()
         self._news = storage.runtime.condition()
-        self._arriving: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
+        self._arriving: dict[asyncio.AbstractEventLoop, list[Waiting]] = {}
         """What was written in the present turn of each event loop."""
-        self._queue: list[_Waiting] = []
+        self._queue: list[Waiting] = []
         self._closed = False
         self._thread = storage.runtime.start_thread(self._run, "waterclock-tables")
 
@@ -111,6 +136,12 @@ class TableWriter:
             self._writers.pop(table, None)
             self._changed_at.pop(table, None)
 
+    @property
+    def written(self) -> frozenset[GlobalId]:
+        """The tables that can be written."""
+        with self._commit_lock:
+            return frozenset(self._writers)
+
     async def write(
         self, changes: Mapping[GlobalId, pa.Table], dependence: Dependence | None = None
     ) -> int:
@@ -119,13 +150,19 @@ class TableWriter:
         Durable, and visible to every later read, on return. Cancelling gives up the answer, not the
         write. Raises `WriteConflict`, `TableGone`, and what storage says of wrong rows.
         """
+        return await asyncio.shield(self.begin(changes, dependence).outcome)
+
+    def begin(
+        self, changes: Mapping[GlobalId, pa.Table], dependence: Dependence | None = None
+    ) -> Waiting:
+        """`write` for one who may give up: the write, on its way."""
         loop = asyncio.get_running_loop()
-        waiting = _Waiting(changes, dependence, loop.create_future())
+        waiting = Waiting(changes, dependence, loop.create_future(), self._news)
         arriving = self._arriving.setdefault(loop, [])
         if not arriving:
             loop.call_soon(self._hand_over, loop)
         arriving.append(waiting)
-        return await waiting.future
+        return waiting
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         """Queue what was written in a turn of the loop, in which this is called."""
@@ -144,13 +181,10 @@ class TableWriter:
         """Let all tables be complete up to now."""
         with self._commit_lock:
             frontier = EPOCH_MILLIS.frontier(self._clock() + 1)
-            writes = [
-                Write(writer, None, frontier)
-                for writer in self._writers.values()
-                if writer.frontier < frontier
-            ]
-            if writes:
-                self._keep(self._storage.append(*writes))
+            is_done = False
+            while not is_done:
+                behind = [w for w in self._writers.values() if w.frontier < frontier]
+                is_done = not behind or self._write([Write(w, None, frontier) for w in behind])
 
     def close(self) -> None:
         """Finish what waits, and take nothing more."""
@@ -164,12 +198,17 @@ class TableWriter:
             with self._news:
                 while not self._queue and not self._closed:
                     self._news.wait()
-                group, self._queue = self._queue, []
-                if not group:
-                    return
-            self._commit(group)
+                group = [waiting for waiting in self._queue if not waiting.is_revoked]
+                is_over = not self._queue
+                self._queue = []
+                for waiting in group:
+                    waiting.is_taken = True
+            if is_over:
+                return
+            if group:
+                self._commit(group)
 
-    def _commit(self, group: list[_Waiting]) -> None:
+    def _commit(self, group: list[Waiting]) -> None:
         """Carry out a group, and tell everybody in it."""
         with self._commit_lock:
             good = self._valid(group)
@@ -183,7 +222,7 @@ class TableWriter:
             self._wake()
         _settle(group)
 
-    def _commit_together(self, group: list[_Waiting]) -> bool:
+    def _commit_together(self, group: list[Waiting]) -> bool:
         """Write all of them at one time; False if that fails."""
         try:
             time = self._append(group)
@@ -193,15 +232,15 @@ class TableWriter:
             waiting.time = time
         return True
 
-    def _commit_one(self, waiting: _Waiting) -> None:
+    def _commit_one(self, waiting: Waiting) -> None:
         try:
             waiting.time = self._append([waiting])
         except BaseException as error:
             waiting.error = error
 
-    def _valid(self, group: Iterable[_Waiting]) -> list[_Waiting]:
+    def _valid(self, group: Iterable[Waiting]) -> list[Waiting]:
         """Those that can be written at one time, in the order in which they happen there."""
-        good: list[_Waiting] = []
+        good: list[Waiting] = []
         changed: set[GlobalId] = set()
         for waiting in sorted(group, key=lambda each: each.dependence is None):
             waiting.error = self._refusal(waiting, changed)
@@ -210,15 +249,11 @@ class TableWriter:
                 changed.update(waiting.changes)
         return good
 
-    def _refusal(self, waiting: _Waiting, changed: set[GlobalId]) -> WaterclockError | None:
+    def _refusal(self, waiting: Waiting, changed: set[GlobalId]) -> WaterclockError | None:
         """Why a write can not come after others that have changed some tables; None if it can."""
         missing = [table for table in waiting.changes if table not in self._writers]
         if missing:
-            return TableGone(
-                "a table that was written to has been dropped before the commit",
-                detail=f"Its collection was {missing[0]}.",
-                hint="Nothing was written. Do the transaction again without that table.",
-            )
+            return _gone(missing[0])
         needs = waiting.dependence
         if needs and (self._has_changed(needs) or not changed.isdisjoint(needs.tables)):
             return WriteConflict(
@@ -231,28 +266,63 @@ class TableWriter:
         """Whether a table is not as it was; one that is gone is not."""
         return any(self._changed_at.get(t, needs.time + 1) > needs.time for t in needs.tables)
 
-    def _append(self, group: list[_Waiting]) -> int:
-        least = max(self._upper(writer) for writer in self._writers.values())
-        time = self._oracle.write_ts(least)
+    def _append(self, group: list[Waiting]) -> int:
+        """Write all of the group at one time, which is the answer."""
         changes: dict[GlobalId, list[pa.Table]] = {}
         for waiting in group:
             for table, rows in waiting.changes.items():
                 if rows.num_rows:
                     changes.setdefault(table, []).append(rows)
-        frontier = EPOCH_MILLIS.frontier(time + 1)
-        writes = [
-            Write(writer, _stamped(changes[table], time) if table in changes else None, frontier)
-            for table, writer in self._writers.items()
-        ]
-        self._keep(self._storage.append(*writes))
+        while True:
+            uppers = (self._upper(writer) for writer in self._writers.values())
+            time = self._oracle.write_ts(max(uppers, default=0))
+            frontier = EPOCH_MILLIS.frontier(time + 1)
+            if self._write(
+                [
+                    Write(writer, _stamped(changes.get(table), time), frontier)
+                    for table, writer in self._writers.items()
+                ]
+            ):
+                break
+            for table in changes:
+                if table not in self._writers:
+                    raise _gone(table)
         self._oracle.apply_write(time)
         for table in changes:
             self._changed_at[table] = time
         return time
 
-    def _keep(self, writers: tuple[WriteCapability, ...]) -> None:
-        for writer in writers:
+    def _write(self, writes: list[Write]) -> bool:
+        """Append, in one commit; False if it was refused because of rights that were stale.
+
+        Those have been found out then, and it may be tried again.
+        """
+        try:
+            moved = self._storage.append(*writes)
+        except CapabilityInvalid:
+            if not self._drop_stale():
+                raise
+            return False
+        for writer in moved:
             self._writers[writer.id] = writer
+        return True
+
+    def _drop_stale(self) -> bool:
+        """Forget rights that are gone, and correct those that have moved; whether there were any.
+
+        Neither is to be expected. It must not keep everybody from writing all the same.
+        """
+        found = riders.writers(self._storage, self._writers.values())
+        stale = [each for each in self._writers.values() if found[each.id] != each]
+        for each in stale:
+            known = found[each.id]
+            _LOG.warning("the right to write %s at %s is stale: %s", each.id, each.frontier, known)
+            if isinstance(known, WriteCapability):
+                self._writers[each.id] = known
+            else:
+                del self._writers[each.id]
+                del self._changed_at[each.id]
+        return bool(stale)
 
     @staticmethod
     def _upper(writer: WriteCapability) -> int:
@@ -261,23 +331,33 @@ class TableWriter:
         return upper
 
 
-def _settle(group: Iterable[_Waiting]) -> None:
+def _gone(table: GlobalId) -> TableGone:
+    return TableGone(
+        "a table that was written to has been dropped before the commit",
+        detail=f"Its collection was {table}.",
+        hint="Nothing was written. Do the transaction again without that table.",
+    )
+
+
+def _settle(group: Iterable[Waiting]) -> None:
     """Tell everybody, with one call into each event loop."""
-    waiting_in: defaultdict[asyncio.AbstractEventLoop, list[_Waiting]] = defaultdict(list)
+    waiting_in: defaultdict[asyncio.AbstractEventLoop, list[Waiting]] = defaultdict(list)
     for waiting in group:
-        waiting_in[waiting.future.get_loop()].append(waiting)
+        waiting_in[waiting.outcome.get_loop()].append(waiting)
     for loop, waiters in waiting_in.items():
         with suppress(RuntimeError):  # the loop is closed, and nobody waits in it any more
             loop.call_soon_threadsafe(_settle_all, waiters)
 
 
-def _settle_all(group: Iterable[_Waiting]) -> None:
+def _settle_all(group: Iterable[Waiting]) -> None:
     for waiting in group:
         waiting.settle()
 
 
-def _stamped(rows: list[pa.Table], time: int) -> pa.Table:
+def _stamped(rows: list[pa.Table] | None, time: int) -> pa.Table | None:
     """Rows with diffs as updates at the time."""
+    if rows is None:
+        return None
     table = pa.concat_tables(rows)
     times = pa.repeat(pa.scalar(time, pa.int64()), table.num_rows)
     place = table.schema.get_field_index(DIFF)

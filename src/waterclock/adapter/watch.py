@@ -2,6 +2,8 @@
 
 Each statement has a `Cancellation` of its own, so that a request to stop that comes too late cannot
 stop the next one. The clock runs from the start of a statement until its last row has been taken.
+
+A durable change is not stopped but waited for (`outcome_of`): see `changes`.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from waterclock.adapter.api import (
     AtHand,
@@ -21,11 +23,14 @@ from waterclock.adapter.api import (
     Response,
     Rows,
 )
-from waterclock.adapter.errors import StatementCancelled
+from waterclock.adapter.changes import Underway
+from waterclock.adapter.errors import OutcomeUnknown, StatementCancelled
 from waterclock.adapter.reading import Cancellation
 from waterclock.adapter.results import closed
 
 T = TypeVar("T")
+_SOON_S = 0.3
+"""How long a stopped statement waits for a change that can not be taken back any more."""
 
 
 class Watch:
@@ -36,6 +41,8 @@ class Watch:
         self._loop = asyncio.get_running_loop()
         self._timeout: asyncio.TimerHandle | None = None
         self._timed_out = False
+        self._unsettled: Underway[Any] | None = None
+        """A change of an earlier statement, whose outcome was not known when that was stopped."""
 
     def cancel(self) -> None:
         """Stop the statement that runs, if one does. From any thread."""
@@ -79,6 +86,58 @@ class Watch:
             self.stop_clock()
             await closed(batches)
 
+    async def outcome_of(self, change: Underway[T]) -> T:
+        """What becomes of a durable change: its answer, or its error.
+
+        A request to stop takes the change back if that is still possible. Else it comes too late,
+        and the outcome counts; if that is not known soon, raises `OutcomeUnknown`, and the next
+        statement waits for it.
+        """
+        if not change.finished.done():
+            await self._wait_for(change)
+        if not change.outcome.done():
+            if change.try_revoke():
+                raise self._stopped()
+            await asyncio.wait([change.outcome], timeout=_SOON_S)
+        if not change.outcome.done():
+            self._unsettled = change
+            raise OutcomeUnknown(
+                f"{self._stopped().message}, but it may have taken effect",
+                detail="It was stopped while its changes were being made durable.",
+                hint="The next statement of the session waits until that is decided.",
+            )
+        return change.outcome.result()
+
+    async def settled(self) -> None:
+        """Wait until the outcome of the change before is known."""
+        change = self._unsettled
+        if change is not None:
+            await asyncio.wait([change.outcome])
+            self._unsettled = None
+
+    def require_wanted(self) -> None:
+        """Raise if somebody has wanted the statement to stop, and it is not too late for that."""
+        if self.cancellation.is_set:
+            raise self._stopped()
+
+    async def _wait_for(self, change: Underway[Any]) -> None:
+        """Wait until the change is finished, or somebody wants the statement to stop."""
+        waiting = self._loop.create_future()
+
+        def wake(*_: object) -> None:
+            if not waiting.done():
+                waiting.set_result(None)
+
+        change.finished.add_done_callback(wake)
+        try:
+            with self.cancellation.calling_only(wake):
+                await waiting
+        except asyncio.CancelledError:  # the session is being ended
+            change.try_revoke()
+            raise
+        finally:
+            change.finished.remove_done_callback(wake)
+
     def stop_clock(self) -> None:
         """The statement has ended, or has no end of its own: it may take as long as it likes."""
         if self._timeout is not None:
@@ -95,15 +154,21 @@ class Watch:
             raise self._stopped()
         task = asyncio.current_task()
         assert task is not None, "sessions are used by tasks"
-        with cancellation.calling(task.cancel):
+        is_cancelled = False
+
+        def interrupt() -> None:
+            nonlocal is_cancelled
+            is_cancelled = task.cancel()
+
+        with cancellation.calling(interrupt):
             try:
                 return await work()
             except asyncio.CancelledError:
-                if cancellation.is_set and task.cancelling() <= 1:
+                if is_cancelled and task.cancelling() <= 1:
                     raise self._stopped() from None
                 raise
             finally:
-                if cancellation.is_set:
+                if is_cancelled:
                     task.uncancel()
 
     def _time_out(self) -> None:

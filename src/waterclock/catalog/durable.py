@@ -8,6 +8,9 @@ commits and a clean-up after each crash; it remains for installations that take 
 nature (a view that compute has to accept first): what they leave behind when a crash comes between
 is a collection that no object refers to, and `release_unreferenced` finds it at the next start.
 
+Whoever looks after collections because the catalog refers to them follows it (`follow`): what is
+there when a change becomes visible is looked after already, whatever statement made it.
+
 A change is made for one version of the catalog. If another came first, it is refused with
 `CatalogChanged` and has to be made anew: a name that was free may not be any more.
 
@@ -17,7 +20,7 @@ part of the `Catalog` value, for whoever has a token has the right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +62,9 @@ class Creation:
 
 
 Capabilities = tuple[ReadCapability, WriteCapability]
+Follow = Callable[[Catalog, Set[GlobalId], Set[GlobalId]], None]
+"""Takes the catalog as it will be seen, the collections that are new in it, and those that have
+gone. What is looked after because the catalog refers to it has no other way to be told."""
 
 
 class DurableCatalog:
@@ -69,6 +75,8 @@ class DurableCatalog:
         self._store = store
         self._notes = Notes(store, PREFIX)
         self._writing = store.runtime.lock()
+        self.follow: Follow = lambda _catalog, _made, _gone: None
+        """Told of every change, in the thread that commits it, before anybody sees it."""
         kept = self._notes.all()
         first = _HEAD not in kept
         head = Head(0, *Numbers().peek()) if first else codec.decode_head(kept[_HEAD])
@@ -140,15 +148,23 @@ class DurableCatalog:
                 self._reread()
                 raise
             draft.seal()
-            self._current = draft.catalog
+            self._publish(draft.catalog)
         return answer
+
+    def _publish(self, catalog: Catalog) -> None:
+        """Let everybody see the catalog, after who looks after its collections has been told."""
+        before, after = self._current.collections(), catalog.collections()
+        try:
+            self.follow(catalog, after - before, before - after)
+        finally:
+            self._current = catalog
 
     def _reread(self) -> None:
         """Follow what is durable, should a caller have been interrupted before it could."""
         kept = self._notes.all()
         version = codec.decode_head(kept[_HEAD]).version
         if version != self._current.version:
-            self._current = _decoded(version, kept)
+            self._publish(_decoded(version, kept))
 
     def _require_version(self, state: State, version: int) -> None:
         note = self._notes.noted(state, _HEAD)

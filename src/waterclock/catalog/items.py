@@ -76,10 +76,20 @@ def create_cluster(draft: Draft, name: str, owner: Oid) -> Cluster:
 
 
 def create_table(
-    draft: Draft, site: Site, columns: Sequence[Column], retain_ms: int | None = None
+    draft: Draft,
+    site: Site,
+    columns: Sequence[Column],
+    retain_ms: int | None = None,
+    *,
+    collection: GlobalId | None = None,
 ) -> Table:
-    """A new table. Raises also if a column's name is repeated or reserved."""
+    """A new table. Raises also if a column's name is repeated or reserved.
+
+    `collection` is the id of one that has been filled for it; else it gets a new one.
+    """
     parts = relation_parts(draft, site, columns)
+    if collection is not None:
+        parts["id"] = collection
     return placed_with_rows(draft, Table(**parts, retain_ms=retain_ms))
 
 

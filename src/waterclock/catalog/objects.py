@@ -10,6 +10,7 @@ A secret is held as ciphertext and a password as a verifier, and neither is ever
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import ClassVar, NewType, TypeAlias
 
@@ -157,8 +158,12 @@ class Relation(Item, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def schema(self) -> Schema:
         """The columns as values are held. Raises for names that no collection can have."""
-        columns = (StoredColumn(c.name, column_type(c.type), c.nullable) for c in self.columns)
-        return Schema(tuple(columns))
+        return schema_of(self.columns)
+
+
+def schema_of(columns: Iterable[Column]) -> Schema:
+    """Columns as a collection holds their values."""
+    return Schema(tuple(StoredColumn(c.name, column_type(c.type), c.nullable) for c in columns))
 
 
 class Table(Relation, frozen=True, kw_only=True, omit_defaults=True, tag="table"):

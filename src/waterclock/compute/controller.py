@@ -161,6 +161,12 @@ class Compute:
         """
         self._schedule.pause(output)
 
+    def leave(self, output: GlobalId) -> None:
+        """The view's rights are about to go: begin no other step of it until it is ended or
+        resumed. Unlike `pause` this waits for nothing; a step that is going on may come too late.
+        """
+        self._schedule.leave(output)
+
     def resume(self, output: GlobalId) -> None:
         """Step a view again that was paused, for it stays after all."""
         self._schedule.resume(output)
@@ -173,6 +179,9 @@ class Compute:
         view = self._forget(output)
         if view is not None:
             view.close()
+        keys = set(installed.keys_of(output)) & self._notes.all().keys()
+        if keys:  # of a step that was going on when the removal was committed
+            self._notes.change({}, keys)
         self._opening.remove_state(output)
 
     def check_view(self, view: Maintenance) -> tuple[Node, ...]:

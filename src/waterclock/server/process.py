@@ -54,6 +54,8 @@ _log = logging.getLogger(__name__)
 _NEEDED_WITH_SPARK = ("waterclock.server.wiring", "waterclock.pgwire.server")
 """Modules that take a second to import, so that it is not spent when Spark is there."""
 _MANY_FILES = 65_536
+_SETTLING_S = 30.0
+"""How long a server that stops waits for durable changes that were begun."""
 _AT_ONCE = 130
 """The exit code after a second signal."""
 
@@ -211,6 +213,8 @@ class Server:
         database, self._database = self._database, None
         data, self._data = self._data, None
         if database is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(database.front.settle(), _SETTLING_S)
             await asyncio.to_thread(database.close)
         elif data is not None:
             await asyncio.to_thread(data.close)

@@ -82,18 +82,27 @@ def release_all_but(kept: Collection[GlobalId]) -> Plan[tuple[GlobalId, ...]]:
 
 def held(store: Store, token: Token) -> ReadCapability | WriteCapability | None:
     """The capability of that token as it is now; None if it is gone."""
+    return store.read(lambda state: _held_in(state, token))
 
-    def look(state: State) -> ReadCapability | WriteCapability | None:
-        shard_id = state.shard_of.get(token)
-        if shard_id is None:
-            return None
-        shard = state.shards[shard_id]
-        kept = shard.capabilities[token]
-        made = ReadCapability if kept.right is Right.READ else WriteCapability
-        frontier = commands.frontier_of(shard.timeline, kept.frontier)
-        return made(token, GlobalId.parse(shard_id), frontier)
 
-    return store.read(look)
+def writers(
+    storage: Storage, stated: Iterable[WriteCapability]
+) -> dict[GlobalId, ReadCapability | WriteCapability | None]:
+    """The capabilities as they are now, all at one moment; None for those that are gone."""
+    named = list(stated)
+    return storage._store.read(lambda state: {w.id: _held_in(state, w.token) for w in named})
+
+
+def _held_in(state: State, token: Token) -> ReadCapability | WriteCapability | None:
+    shard_id = state.shard_of.get(token)
+    if shard_id is None:
+        return None
+    shard = state.shards[shard_id]
+    kept = shard.capabilities[token]
+    made = ReadCapability if kept.right is Right.READ else WriteCapability
+    return made(
+        token, GlobalId.parse(shard_id), commands.frontier_of(shard.timeline, kept.frontier)
+    )
 
 
 def columns_of(store: Store, collection: GlobalId) -> pa.Schema:

@@ -117,7 +117,7 @@ class NotedEngine(NoEngine):
     def begin(self, _: GlobalId) -> None:
         pass
 
-    end = pause = resume = begin
+    end = leave = resume = begin
 
 
 @dataclass(slots=True)
@@ -267,6 +267,7 @@ async def adapter_world(folder: Path, spark: Spark | None = None) -> AsyncIterat
     try:
         yield world
     finally:
+        await world.front.settle()
         await asyncio.to_thread(world.close)
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from waterclock.adapter.api import ConstraintViolated
-from waterclock.adapter.tables import Dependence, WriteConflict
+from waterclock.adapter.tables import Dependence, Waiting, WriteConflict
 from waterclock.model.ids import GlobalId
 from waterclock.sql.errors import SqlFault
 from waterclock.testing.adapter_world import AdapterWorld, Client, in_world
@@ -160,18 +160,18 @@ async def test_what_is_newer_than_the_transaction_can_not_be_read_in_it(
 async def test_a_statement_that_is_done_again_takes_nothing_along(world: AdapterWorld) -> None:
     """What was written before it in the same message is committed by then."""
     client, tables = await made(world), world.core.tables
-    write = tables.write
+    begin = tables.begin
     conflicts: list[Dependence] = []
 
-    async def conflicting(
+    def conflicting(
         changes: Mapping[GlobalId, pa.Table], dependence: Dependence | None = None
-    ) -> int:
+    ) -> Waiting:
         if dependence is not None and not conflicts:
             conflicts.append(dependence)
             raise WriteConflict("somebody was faster")
-        return await write(changes, dependence)
+        return begin(changes, dependence)
 
-    tables.write = conflicting  # type: ignore[method-assign]
+    tables.begin = conflicting  # type: ignore[method-assign]
     await client.run("INSERT INTO t VALUES (9, 'q'); INSERT INTO t SELECT a, b FROM t WHERE a = 2")
     assert len(conflicts) == 1
     assert await client.rows("SELECT a FROM t ORDER BY a") == [(1,), (1,), (2,), (2,), (9,)]

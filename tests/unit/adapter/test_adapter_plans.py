@@ -13,6 +13,7 @@ from waterclock.adapter.api import Rows
 from waterclock.adapter.errors import StatementCancelled
 from waterclock.adapter.plans import Plans, Recent
 from waterclock.adapter.sequencer import query_plans
+from waterclock.adapter.tables import Waiting
 from waterclock.catalog.system.routing import Route
 from waterclock.errors import WaterclockError
 from waterclock.sql.budget import Meter
@@ -227,23 +228,26 @@ async def test_a_write_that_nobody_waits_for(world: AdapterWorld) -> None:
     client = await made(world)
     gone = await world.connect()
     tables = world.core.tables
-    handed_over = asyncio.Event()
-    hand_over = tables._hand_over
+    begun: list[Waiting] = []
+    begin = tables.begin
 
-    def handing_over(loop: asyncio.AbstractEventLoop) -> None:
-        hand_over(loop)
-        handed_over.set()
+    def beginning(*given: Any) -> Waiting:
+        begun.append(begin(*given))
+        return begun[-1]
 
-    tables._hand_over = handing_over  # type: ignore[method-assign]
+    tables.begin = beginning  # type: ignore[method-assign]
     with tables._commit_lock:  # the writer can not go on now
-        going = asyncio.create_task(gone.run("INSERT INTO t (a) VALUES (50)"))
-        await handed_over.wait()
-        going.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await going
+        for number, is_taken in ((50, True), (49, False)):
+            going = asyncio.create_task(gone.run(f"INSERT INTO t (a) VALUES ({number})"))
+            while len(begun) < 1 or (is_taken and not begun[0].is_taken):
+                await asyncio.sleep(0)
+            begun.clear()
+            going.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await going
     await client.run("INSERT INTO t (a) VALUES (51)")
-    rows = await client.rows("SELECT a FROM t WHERE a >= 50 ORDER BY a")
-    assert rows == [(50,), (51,)], "the write was handed over, and the writer lives"
+    rows = await client.rows("SELECT a FROM t WHERE a >= 49 ORDER BY a")
+    assert rows == [(50,), (51,)], "one was on its way, one was not, and the writer lives"
 
 
 @in_world

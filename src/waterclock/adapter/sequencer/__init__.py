@@ -30,6 +30,7 @@ from waterclock.adapter.sequencer import (
     roles,
     sessions,
     subscriptions,
+    table_as,
     transactions,
     updates,
     with_changes,
@@ -62,13 +63,14 @@ _RUN: dict[type[Any], Run] = {
     **roles.RUN,
     **sessions.RUN,
     **subscriptions.RUN,
+    **table_as.RUN,
     **transactions.RUN,
     **updates.RUN,
     **with_changes.RUN,
 }
 _AT_ONCE = frozenset(
     kind
-    for module in (alterations, external, grants, ingestion, objects, relations, roles)
+    for module in (alterations, external, grants, ingestion, objects, relations, roles, table_as)
     for kind in module.RUN
 )
 """Statements that change the catalog. They take effect at once, even in a transaction block."""

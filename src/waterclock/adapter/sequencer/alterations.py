@@ -57,7 +57,7 @@ Parameters = Sequence[pa.Scalar]
 
 async def alter(session: SqlSession, statement: ast.Alter, _: Parameters) -> Response:
     done = Done(f"ALTER {statement.kind.value}")
-    async with session.front.changing() as draft:
+    async with session.changing() as draft:
         try:
             found = _found(session, draft.catalog, statement.kind, statement.name)
         except WaterclockError as error:
@@ -68,7 +68,7 @@ async def alter(session: SqlSession, statement: ast.Alter, _: Parameters) -> Res
         _require_right(session, draft.catalog, found)
         for action in statement.actions:
             await _act(session, draft, draft.catalog.objects[found.oid], statement.kind, action)
-        await session.front.commit(draft)
+        await session.commit_draft(draft)
     return done
 
 
@@ -294,7 +294,7 @@ def _set_retention(
 
 
 async def comment_on(session: SqlSession, statement: ast.CommentOn, _: Parameters) -> Response:
-    async with session.front.changing() as draft:
+    async with session.changing() as draft:
         catalog = draft.catalog
         number = 0
         if statement.column is not None:
@@ -304,7 +304,7 @@ async def comment_on(session: SqlSession, statement: ast.CommentOn, _: Parameter
             found = _found(session, catalog, statement.kind, statement.name)
         _require_right(session, catalog, found)
         draft.comment(found.oid, statement.comment or None, number)
-        await session.front.commit(draft)
+        await session.commit_draft(draft)
     return Done("COMMENT")
 
 

@@ -80,12 +80,12 @@ async def create_cluster(
     """A name for a place to run things in; there is one place, whatever the options say."""
     options.by_name(statement.options, _CLUSTER_OPTIONS)
     name = statement.name.name
-    async with session.front.changing() as draft:
+    async with session.changing() as draft:
         privileges.check_superuser(draft.catalog, session.role.oid, "create clusters")
         if statement.if_not_exists and draft.catalog.try_cluster(name) is not None:
             return _exists(session, f'cluster "{name}"', "CREATE CLUSTER")
         items.create_cluster(draft, name, session.role.oid)
-        await session.front.commit(draft)
+        await session.commit_draft(draft)
     return Done("CREATE CLUSTER")
 
 
@@ -96,13 +96,13 @@ async def create_secret(
     session: SqlSession, statement: ast.CreateSecret, parameters: Parameters
 ) -> Response:
     box, value = _box(session), _secret_value(session, statement.value, parameters)
-    async with session.front.changing() as draft:
+    async with session.changing() as draft:
         site = _site(session, draft, statement.name)
         if statement.if_not_exists and _is_taken(session, draft.catalog, statement.name):
             return _exists(session, f'secret "{site.name}"', "CREATE SECRET")
         empty = items.create_secret(draft, site, b"")
         items.alter_secret(draft, empty, box.seal(empty.id, value))
-        await session.front.commit(draft)
+        await session.commit_draft(draft)
     return Done("CREATE SECRET")
 
 
@@ -110,7 +110,7 @@ async def alter_secret(
     session: SqlSession, statement: ast.AlterSecret, parameters: Parameters
 ) -> Response:
     box, value = _box(session), _secret_value(session, statement.value, parameters)
-    async with session.front.changing() as draft:
+    async with session.changing() as draft:
         name = name_of(statement.name.parts)
         if statement.if_exists and draft.catalog.find(name, session.scope) is None:
             session.notify(Notice(f'secret "{name}" does not exist, skipping'))
@@ -118,7 +118,7 @@ async def alter_secret(
         secret = draft.catalog.named(Secret, name, session.scope)
         privileges.check_owner(draft.catalog, session.role.oid, secret)
         items.alter_secret(draft, secret, box.seal(secret.id, value))
-        await session.front.commit(draft)
+        await session.commit_draft(draft)
     return Done("ALTER SECRET")
 
 
@@ -187,7 +187,7 @@ async def create_connection(
     if statement.kind not in _CONNECTION_OPTIONS:
         raise Unsupported(f"CREATE CONNECTION TO {statement.kind.upper()} is not supported")
     _check_options(statement)
-    async with session.front.changing() as draft:
+    async with session.changing() as draft:
         site = _site(session, draft, statement.name)
         if statement.if_not_exists and _is_taken(session, draft.catalog, statement.name):
             return _exists(session, f'connection "{site.name}"', "CREATE CONNECTION")
@@ -209,7 +209,7 @@ async def create_connection(
         used = list(dict.fromkeys(ids.values()))
         sql = create_text(complete)
         items.create_connection(draft, site, statement.kind, sql, definition, used)
-        await session.front.commit(draft)
+        await session.commit_draft(draft)
     return Done("CREATE CONNECTION")
 
 

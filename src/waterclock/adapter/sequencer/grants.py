@@ -34,20 +34,20 @@ _OF_POSTGRES = frozenset(
 
 async def grant(session: SqlSession, statement: ast.GrantPrivileges, _: Parameters) -> Response:
     asked = _privileges(statement.privileges)
-    async with session.front.changing() as draft:
+    async with session.changing() as draft:
         grantees = _grantees(session, draft.catalog, statement.grantees)
         for found in _targets(session, draft.catalog, statement.target):
             target = draft.catalog.get(found.oid, type(found))
             given = asked or privileges_of(target)
             by, option = session.role.oid, statement.grant_option
             grants.grant(draft, target, given, grantees, by=by, grant_option=option)
-        await session.front.commit(draft)
+        await session.commit_draft(draft)
     return Done("GRANT")
 
 
 async def revoke(session: SqlSession, statement: ast.RevokePrivileges, _: Parameters) -> Response:
     asked = _privileges(statement.privileges)
-    async with session.front.changing() as draft:
+    async with session.changing() as draft:
         grantees = _grantees(session, draft.catalog, statement.grantees)
         for found in _targets(session, draft.catalog, statement.target):
             target = draft.catalog.get(found.oid, type(found))
@@ -60,7 +60,7 @@ async def revoke(session: SqlSession, statement: ast.RevokePrivileges, _: Parame
                 only_grant_option=statement.only_grant_option,
                 cascade=statement.cascade,
             )
-        await session.front.commit(draft)
+        await session.commit_draft(draft)
     return Done("REVOKE")
 
 

@@ -9,15 +9,16 @@ entered in `_PLANNED_BY`.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from waterclock.adapter.api import Done, Notice, Response
+from waterclock.adapter.changes import Change
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planned_source import PlannedSource
 from waterclock.adapter.planning import name_of
@@ -33,6 +34,7 @@ from waterclock.adapter.sources import KeptSource, description_of
 from waterclock.catalog import privileges
 from waterclock.catalog.draft import Draft
 from waterclock.catalog.durable import Creation
+from waterclock.catalog.errors import CatalogChanged
 from waterclock.catalog.items import Site
 from waterclock.catalog.objects import Column, Privilege
 from waterclock.catalog.sources import (
@@ -87,44 +89,61 @@ class Beside:
 
 
 async def create(session: SqlSession, statement: ast.CreateSource, _: Parameters) -> Response:
-    planned = await _planned(session, statement)
-    try:
-        made = await _created(session, statement, planned)
-    except (Fenced, Unavailable):
-        raise  # nobody knows whether there is a source now
-    except Exception:
-        await _undone(planned)
-        raise
-    if made is None:
-        await _undone(planned)
-        return Done("CREATE SOURCE")
-    core = session.front.core
-    for item in (made.source, *made.subsources):
-        core.adopt(item.id)
-    core.sources.add(description_of(core.current, made.source))
-    for told in planned.notices:
-        session.notify(Notice(told))
+    """Plan the source, which may change something upstream, and commit it, as one change."""
+    changes = session.front.changes
+    notices: list[Notice] = []
+
+    async def work(change: Change[None]) -> None:
+        planned = await _planned(session, statement)
+        try:
+            made = await _commit(session, change, statement, planned, notices)
+        except (Fenced, Unavailable):
+            raise  # nobody knows whether there is a source now
+        except BaseException:
+            await _undone(session, planned)
+            raise
+        if made is None:
+            await _undone(session, planned)
+            return
+        core = session.front.core
+        notices.extend(Notice(told) for told in planned.notices)
+        description = description_of(core.current, made.source)
+        change.succeed(None)
+        await changes.follow_up([partial(core.sources.add, description)])
+
+    await session.watch.outcome_of(changes.begin(work))
+    for told in notices:
+        session.notify(told)
     return Done("CREATE SOURCE")
 
 
-async def _undone(planned: PlannedSource) -> None:
+async def _undone(session: SqlSession, planned: PlannedSource) -> None:
     """Nothing is left outside of a source that is not created."""
     if planned.undo is not None:
         with suppress(TransientFault):
-            await asyncio.to_thread(planned.undo)
+            await session.front.changes.in_thread(planned.undo)
 
 
-async def _created(
-    session: SqlSession, statement: ast.CreateSource, planned: PlannedSource
+async def _commit(
+    session: SqlSession,
+    change: Change[None],
+    statement: ast.CreateSource,
+    planned: PlannedSource,
+    notices: list[Notice],
 ) -> NewSource | None:
     """The source, durably; None if there is one of that name already and that is no error."""
-    core = session.front.core
-    async with session.front.changing() as draft:
+    core, changes = session.front.core, session.front.changes
+    async with changes.drafting() as draft:
         site = _site(session, draft, statement.name)
         if statement.if_not_exists and _is_taken(session, draft, site):
             told = f'relation "{site.name}" already exists, skipping'
-            session.notify(Notice(told, sqlstate="42P07"))
+            notices.append(Notice(told, sqlstate="42P07"))
             return None
+        if not all(draft.catalog.try_item(each) for each in planned.connections):
+            raise CatalogChanged(
+                "a connection of the source was dropped by another statement",
+                hint="Try the statement again.",
+            )
         made, beside = _made(session, draft, site, statement, planned)
         start = EPOCH_MILLIS.frontier(max(core.oracle.read_ts(), core.runtime.wall_ms()))
         own = own_timeline(statement)
@@ -135,7 +154,8 @@ async def _created(
             else Creation(collection, Description(schema, Writers.STORAGE, own), own.start())
             for collection, schema in (_collections(made, planned) | beside.schemas).items()
         ]
-        await session.front.commit(draft, creations)
+        changes.hand_on(draft)
+        await changes.carry_out(change, draft, creations)
     return made
 
 
@@ -340,7 +360,7 @@ async def _planned(session: SqlSession, statement: ast.CreateSource) -> PlannedS
     if declares and plan is not kafka_sources.planned:
         raise Unsupported("columns of tables can be declared for Kafka sources only")
     if not isinstance(connector, LoadGenerator):  # others are asked, and may take long to answer
-        return await asyncio.to_thread(plan, session, statement)
+        return await session.front.changes.in_thread(plan, session, statement)
     return plan(session, statement)
 
 

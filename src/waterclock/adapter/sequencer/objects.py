@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -30,7 +29,6 @@ from waterclock.catalog.objects import (
 )
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
-from waterclock.persist.store import Plan
 from waterclock.sql import ast
 from waterclock.sql.ast.common import ObjectKind, ObjectName
 
@@ -55,8 +53,7 @@ MISSING = ("42P01", "42704", "3F000", "3D000")
 async def drop(session: SqlSession, statement: ast.Drop, _: Parameters) -> Response:
     if statement.kind is ObjectKind.ROLE:
         return await roles.drop_roles(session, statement)
-    core = session.front.core
-    async with session.front.changing() as draft:
+    async with session.changing() as draft:
         targets = []
         for name in statement.names:
             found = _droppable(session, draft.catalog, statement, name)
@@ -70,27 +67,44 @@ async def drop(session: SqlSession, statement: ast.Drop, _: Parameters) -> Respo
         whole = statement.cascade or statement.kind is ObjectKind.DATABASE
         dropped = dropping.drop(draft, targets, cascade=whole)
         gone = [each for each in dropped.everything if isinstance(each, Item)]
-        maintained = [i.id for i in gone if isinstance(i, MaterializedView | Index)]
-        sources = [i.id for i in gone if isinstance(i, Source)]
-        farewells = _farewells(core, sources)
-        ends = [core.compute.removal(each) for each in maintained]
-        ends.append(core.sources.removal(sources))
-        await _committed(session, draft, ends, maintained, [i.id for i in gone])
-        for each in maintained:
-            await asyncio.to_thread(core.compute.end, each)
-        for each in sources:
-            core.sources.remove(each)
-        for item in gone:
-            core.let_go(item.id, item.collections)
+        warnings = await _commit_drop(session, draft, gone)
     if dropped.cascaded and statement.cascade:
         _tell_cascade(session, draft.base, dropped.cascaded)
-    for farewell in farewells:
-        try:
-            await asyncio.to_thread(farewell)
-        except WaterclockError as error:
-            told = error.message
-            session.notify(Notice(told, "WARNING", "01000", error.detail, error.hint))
+    for told in warnings:
+        session.notify(told)
     return Done(f"DROP {statement.kind.value}")
+
+
+async def _commit_drop(session: SqlSession, draft: Draft, gone: Sequence[Item]) -> list[Notice]:
+    """Commit the end of these items, and let compute and sources forget them.
+
+    Returns what could not be removed upstream; that is tried again at the next start.
+    """
+    core = session.front.core
+    maintained = [each.id for each in gone if isinstance(each, MaterializedView | Index)]
+    sources = [each.id for each in gone if isinstance(each, Source)]
+    warnings: list[Notice] = []
+    farewells = [partial(_say, farewell, warnings) for farewell in _farewells(core, sources)]
+    ends = [core.compute.removal(each) for each in maintained]
+    ends.append(core.sources.removal(sources))
+    for each in maintained:
+        core.compute.leave(each)
+
+    def undo() -> None:
+        for each in maintained:
+            core.compute.resume(each)
+
+    await session.commit_draft(
+        draft,
+        alongside=lambda _given: ends,
+        follow_ups=[
+            *(partial(core.sources.remove, each) for each in sources),
+            *(partial(core.compute.end, each) for each in maintained),
+            *farewells,
+        ],
+        undo=undo,
+    )
+    return warnings
 
 
 def _farewells(core: Coordinator, sources: Sequence[GlobalId]) -> list[Callable[[], None]]:
@@ -110,27 +124,12 @@ def _raise(error: WaterclockError) -> None:
     raise error
 
 
-async def _committed(
-    session: SqlSession,
-    draft: Draft,
-    ends: Sequence[Plan[Any]],
-    maintained: Sequence[GlobalId],
-    gone: Sequence[GlobalId],
-) -> None:
-    """Commit a drop, while nobody uses the rights that go with it."""
-    core = session.front.core
-    for each in maintained:
-        await asyncio.to_thread(core.compute.pause, each)
-    for each in gone:
-        core.tables.remove(each)
+def _say(farewell: Callable[[], None], warnings: list[Notice]) -> None:
+    """Remove something upstream, or tell why that was not possible."""
     try:
-        await session.front.commit(draft, (), lambda _given: ends)
-    except BaseException:
-        for each in maintained:
-            core.compute.resume(each)
-        for each in gone:
-            core.adopt(each)
-        raise
+        farewell()
+    except WaterclockError as error:
+        warnings.append(Notice(error.message, "WARNING", "01000", error.detail, error.hint))
 
 
 def _droppable(

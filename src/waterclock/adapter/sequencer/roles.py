@@ -52,7 +52,7 @@ async def create_role(session: SqlSession, statement: ast.CreateRole, _: Paramet
     name, asked = statement.name.name, statement.attributes
     flags = _flags(asked)
     verifier = await _verifier(session, asked.password)
-    async with session.front.changing() as draft:
+    async with session.changing() as draft:
         catalog = draft.catalog
         privileges.check_create_role(catalog, session.role.oid)
         if asked.superuser:
@@ -70,7 +70,7 @@ async def create_role(session: SqlSession, statement: ast.CreateRole, _: Paramet
             for spec in specs:
                 member = role_of(session, catalog, spec)
                 catalog_roles.grant_role(draft, role, member, by=by, admin=admin)
-        await session.front.commit(draft)
+        await session.commit_draft(draft)
     return Done("CREATE ROLE")
 
 
@@ -79,7 +79,7 @@ async def alter_role(session: SqlSession, statement: ast.AlterRole, _: Parameter
     changed: dict[str, bool | str | None] = dict(_flags(asked))
     if asked.password is not None:
         changed["verifier"] = await _verifier(session, asked.password)
-    async with session.front.changing() as draft:
+    async with session.changing() as draft:
         role = role_of(session, draft.catalog, statement.name)
         only_own_password = role.oid == session.role.oid and set(changed) <= {"verifier"}
         if not only_own_password:
@@ -87,13 +87,13 @@ async def alter_role(session: SqlSession, statement: ast.AlterRole, _: Parameter
         if asked.superuser is not None:
             privileges.check_superuser(draft.catalog, session.role.oid, "alter superusers")
         catalog_roles.alter_role(draft, role, **changed)
-        await session.front.commit(draft)
+        await session.commit_draft(draft)
     return Done("ALTER ROLE")
 
 
 async def drop_roles(session: SqlSession, statement: ast.Drop) -> Response:
     """DROP ROLE of all that are named, or of none."""
-    async with session.front.changing() as draft:
+    async with session.changing() as draft:
         for name in statement.names:
             role = draft.catalog.try_role(name.parts[-1])
             if role is None:
@@ -105,7 +105,7 @@ async def drop_roles(session: SqlSession, statement: ast.Drop) -> Response:
             require_right_over(session, draft.catalog, role, "drop superusers")
             _require_unused(session, role)
             catalog_roles.drop_role(draft, role)
-        await session.front.commit(draft)
+        await session.commit_draft(draft)
     return Done("DROP ROLE")
 
 
@@ -170,7 +170,7 @@ async def _verifier(session: SqlSession, password: Password | None) -> str | Non
 
 
 async def grant_role(session: SqlSession, statement: ast.GrantRole, _: Parameters) -> Response:
-    async with session.front.changing() as draft:
+    async with session.changing() as draft:
         catalog = draft.catalog
         for identifier in statement.roles:
             role = catalog.role(identifier.name)
@@ -184,12 +184,12 @@ async def grant_role(session: SqlSession, statement: ast.GrantRole, _: Parameter
                     continue
                 by, admin = session.role.oid, statement.admin_option
                 catalog_roles.grant_role(draft, role, member, by=by, admin=admin)
-        await session.front.commit(draft)
+        await session.commit_draft(draft)
     return Done("GRANT ROLE")
 
 
 async def revoke_role(session: SqlSession, statement: ast.RevokeRole, _: Parameters) -> Response:
-    async with session.front.changing() as draft:
+    async with session.changing() as draft:
         for identifier in statement.roles:
             role = draft.catalog.role(identifier.name)
             _require_admin(session, draft.catalog, role)
@@ -199,7 +199,7 @@ async def revoke_role(session: SqlSession, statement: ast.RevokeRole, _: Paramet
                 if not catalog_roles.revoke_role(draft, role, member, only_admin=only_admin):
                     message = f'role "{member.name}" is not a member of role "{role.name}"'
                     session.notify(Notice(message, "WARNING", "01000"))
-        await session.front.commit(draft)
+        await session.commit_draft(draft)
     return Done("REVOKE ROLE")
 
 
@@ -229,14 +229,14 @@ async def alter_setting(
         value = _checked(statement.setting, ", ".join(statement.values))
     elif statement.setting is not None:
         Settings({}).get(statement.setting)
-    async with session.front.changing() as draft:
+    async with session.changing() as draft:
         role, database, tag = _setting_target(session, draft, statement)
         if statement.setting is None:
             draft.reset_settings(role=role, database=database)
         else:
             name = statement.setting.lower()
             draft.set_setting(name, value, role=role, database=database)
-        await session.front.commit(draft)
+        await session.commit_draft(draft)
     return Done(tag)
 
 
