@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from waterclock.adapter.backpressure import DEFAULT_BOUNDS, Bounds
 from waterclock.catalog.system.store import CATALOG_MEMORY_MB
 from waterclock.compute.collecting import RESULT_BYTES
+from waterclock.compute.inputs import STEP_LIMIT
+from waterclock.persist.cutting import Limit
 from waterclock.sql.budget import DEFAULT_BUDGET, Budget
 
 
@@ -22,5 +25,10 @@ class Budgets:
     """Sessions at the same time, of all protocols (`max_connections`)."""
     statement: Budget = DEFAULT_BUDGET
     """What a statement may ask of the parser and the planner."""
+    step: Limit = STEP_LIMIT
+    """What a step of views takes at once (`max_step_rows`, `max_step_bytes`). More is not refused:
+    it waits for the next step."""
+    backlog: Bounds = DEFAULT_BOUNDS
+    """How far views may be behind before writes wait (`max_backlog_rows` and others)."""
     catalog_memory_mb: int = CATALOG_MEMORY_MB
     """Queries over the system's relations, all together (`max_catalog_memory`)."""

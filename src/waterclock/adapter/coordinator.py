@@ -12,10 +12,12 @@ and every view and source taken up where its output ends.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+from waterclock.adapter.backpressure import Backpressure
 from waterclock.adapter.budgets import Budgets
 from waterclock.adapter.connections import settings_of
 from waterclock.adapter.errors import SourceFailed
@@ -43,6 +45,8 @@ from waterclock.storage.sources.registry import all_kinds
 
 _LOG = logging.getLogger(__name__)
 VIEW_PREFIX = "view/"
+_OBSERVE_S = 0.2
+"""Interval between two looks at how far views are behind."""
 _REST_S = 0.05
 """How soon after a tick the next one follows a write that nobody waits for."""
 
@@ -83,7 +87,7 @@ class Coordinator:
         self.budgets = budgets = budgets or Budgets()
         if engine is None:
             assert spark is not None, "there is an engine or a session to make one of"
-            engine = engine_on(spark, folder, budgets.result_bytes)
+            engine = engine_on(spark, folder, budgets.result_bytes, budgets.step)
         self.storage = storage
         self.store = store
         self.runtime = store.runtime
@@ -114,6 +118,8 @@ class Coordinator:
         self.follow(self.current, self.current.collections(), frozenset())
         self.catalog.follow = self.follow
         self.tables.advance()
+        self.backpressure = Backpressure(budgets.backlog, self.runtime.monotonic_s)
+        self._observed = -math.inf
         executors = None if spark is None else OnSpark(spark, folder / "reads")
         self.sources = Ingestions(
             storage,
@@ -128,6 +134,7 @@ class Coordinator:
             self.holds.take,
             interval_ms=pace.tick_ms,
             changed=self._ingested,
+            delay_s=self.backpressure.delay_s,
         )
         for source in all_sources(self.catalog.current):
             self.sources.add(source)
@@ -228,4 +235,12 @@ class Coordinator:
             longer = kept_longer(self.current, self.errors_of, behind)
             self.holds.allow_compaction(usual, elsewhere, longer)
         while not self._closing and self.compute.tick(self.pace.patience_s):
-            pass
+            self._observe_backlogs()
+        self._observe_backlogs()
+
+    def _observe_backlogs(self) -> None:
+        """Have writes wait if views are too far behind; looked at a few times a second."""
+        now = self.runtime.monotonic_s()
+        if now - self._observed >= _OBSERVE_S:
+            self._observed = now
+            self.backpressure.observe(self.compute.backlogs())

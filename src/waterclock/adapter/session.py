@@ -54,6 +54,7 @@ from waterclock.adapter.session_locks import SessionLocks
 from waterclock.adapter.settings import Settings, milliseconds
 from waterclock.adapter.transaction import Transaction
 from waterclock.adapter.watch import Watch
+from waterclock.adapter.write_delays import WriteDelays
 from waterclock.catalog.draft import Draft
 from waterclock.catalog.durable import Creation
 from waterclock.catalog.names import Scope
@@ -102,6 +103,7 @@ class SqlSession:
         self.ended_s: float | None = None
         self.watch = Watch()
         self.locks = SessionLocks(self)
+        self.delays = WriteDelays(front.core.backpressure, self.watch, self.notify)
         self.started = self.now()
 
     # What statements ask for
@@ -393,6 +395,8 @@ class SqlSession:
             return
         try:
             changes = transaction.changes() if transaction.has_written else {}
+            if changes:
+                await self.delays.before(changes, transaction)
             if changes or transaction.has_locked:
                 tables = self.front.core.tables
                 await self.watch.outcome_of(tables.begin(changes, transaction.dependence()))

@@ -138,6 +138,10 @@ class Watch:
         finally:
             change.finished.remove_done_callback(wake)
 
+    async def pause(self, seconds: float) -> None:
+        """Wait; an error as soon as somebody wants the statement to stop."""
+        await self._stoppably(partial(asyncio.sleep, seconds))
+
     def stop_clock(self) -> None:
         """The statement has ended, or has no end of its own: it may take as long as it likes."""
         if self._timeout is not None:

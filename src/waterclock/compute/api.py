@@ -66,6 +66,22 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Backlog:
+    """What a view that is stepped has yet to take in."""
+
+    view: GlobalId
+    reads: frozenset[GlobalId]
+    """The collections behind it, on however long a way."""
+    rows: int
+    size: int
+    """About how many updates wait, and how many bytes they take in memory."""
+    age_ms: int
+    """How long it has been behind; 0 if its times are not those of the clock."""
+    taken: int
+    """How many updates it has taken in since it was opened."""
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """How a view is doing, how far it is, and what stopped it."""
 

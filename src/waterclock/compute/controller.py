@@ -27,7 +27,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from waterclock.compute import installed
-from waterclock.compute.api import Health, Progress, Status
+from waterclock.compute.api import Backlog, Health, Progress, Status
 from waterclock.compute.api import View as Maintenance
 from waterclock.compute.errors import FrontiersDiffer
 from waterclock.compute.index import Index
@@ -39,6 +39,7 @@ from waterclock.compute.opening import Opening
 from waterclock.compute.plan.nodes import Node
 from waterclock.compute.schedule import Running, Schedule
 from waterclock.model.ids import GlobalId
+from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.persist.cutting import Limit
 from waterclock.persist.notes import Notes
 from waterclock.persist.plans import together
@@ -47,7 +48,9 @@ from waterclock.persist.state import State
 from waterclock.persist.store import Plan
 from waterclock.storage import riders
 from waterclock.storage.api import ReadCapability, WriteCapability
+from waterclock.storage.contents import amount_waiting
 from waterclock.storage.controller import Storage
+from waterclock.storage.errors import UnknownCollection
 
 
 class Compute:
@@ -241,6 +244,34 @@ class Compute:
         rows = group.rows_of(name)
         why = self._rebuilt.get(name)
         return Status(health, group.upper, rows, running.problem, progress, why)
+
+    def backlogs(self) -> list[Backlog]:
+        """What the views have yet to take in, of those that are stepped and are not broken.
+
+        A view that computes its first contents, or lost state, has no backlog yet.
+        """
+        with self._lock:
+            views = list(self._views.items())
+        found = [self._backlog(name, view) for name, view in views]
+        return [backlog for backlog in found if backlog is not None]
+
+    def _backlog(self, name: GlobalId, view: View) -> Backlog | None:
+        try:
+            running = self._schedule.of(name)
+            group = running.group
+            is_stepped = group.dataflow.has_begun and not group.is_rebuilding
+            if not is_stepped or group.is_finished or running.problem is not None:
+                return None
+            waiting = [
+                amount_waiting(self._storage, each.collection, group.upper) for each in view.inputs
+            ]
+        except (KeyError, UnknownCollection):  # it is dropped at this moment
+            return None
+        rows, size = sum(rows for rows, _ in waiting), sum(size for _, size in waiting)
+        on_clock = view.errors.writer.frontier.timeline == EPOCH_MILLIS
+        age_ms = self._storage.runtime.wall_ms() - (group.upper - 1) if rows and on_clock else 0
+        taken = sum(each.rows for each in view.inputs)
+        return Backlog(name, self._lineage.behind(name), rows, size, max(0, age_ms), taken)
 
     def has_index(self, output: GlobalId) -> bool:
         """Whether the collection stands for an index."""

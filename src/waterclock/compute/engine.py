@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 from waterclock.compute.collecting import RESULT_BYTES
 from waterclock.compute.controller import Compute
 from waterclock.compute.evaluate import Evaluator
+from waterclock.compute.inputs import STEP_LIMIT
+from waterclock.persist.cutting import Limit
 from waterclock.persist.notes import Notes
 from waterclock.storage.controller import Storage
 
@@ -34,11 +36,13 @@ OpenEngine: TypeAlias = Callable[[Storage, Notes], Engine]
 """Opens an engine over storage, with the place where installed views are noted."""
 
 
-def engine_on(spark: Spark, folder: Path, result_bytes: int = RESULT_BYTES) -> OpenEngine:
+def engine_on(
+    spark: Spark, folder: Path, result_bytes: int = RESULT_BYTES, step: Limit = STEP_LIMIT
+) -> OpenEngine:
     """The engine of a Spark session, with its state in the folder."""
 
     def opened(storage: Storage, notes: Notes) -> Engine:
-        compute = Compute(storage, notes, spark, folder / "views")
+        compute = Compute(storage, notes, spark, folder / "views", limit=step)
         evaluator = Evaluator(spark, folder / "queries", result_bytes=result_bytes)
         return Engine(compute, evaluator)
 

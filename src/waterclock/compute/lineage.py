@@ -59,6 +59,18 @@ class Lineage:
         """The view that makes the collection; `KeyError` if none does."""
         return self._made_by[output]
 
+    def behind(self, view: GlobalId) -> frozenset[GlobalId]:
+        """All collections that the view is made from, on however long a way."""
+        found: set[GlobalId] = set()
+        rest = [view]
+        while rest:
+            descent = self._descents.get(rest.pop())
+            for each in () if descent is None else descent.inputs:
+                if each not in found:
+                    found.add(each)
+                    rest += [self._made_by[each]] if each in self._made_by else []
+        return frozenset(found)
+
     def errors_of(self, collection: GlobalId) -> tuple[GlobalId, ...]:
         """The collections that must be empty at a time for this one to have a value then."""
         return tuple(self._errors_behind(collection, set()))

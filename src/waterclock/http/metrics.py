@@ -28,6 +28,8 @@ class ViewFacts:
     """How far it is behind the clock; 0 for one that will never change again, None for one whose
     times are not those of the clock."""
     state_rows: int
+    backlog_rows: int = 0
+    """How many updates it has yet to take in, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,11 @@ class ServerFacts:
     table_commits: int = 0
     oracle_read_ms: int = 0
     log_position: int = 0
+    pressure: float = 0.0
+    """How far the view that is farthest behind is, as a multiple of what it may be."""
+    delayed_writes: int = 0
+    delayed_s: float = 0.0
+    """How long writes have waited because views are behind, all together."""
 
 
 class Facts(Protocol):
@@ -108,6 +115,21 @@ class _Gauges(Collector):
         yield CounterMetricFamily(
             "waterclock_table_commits", "Commits that changed tables.", value=facts.table_commits
         )
+        yield _gauge(
+            "view_pressure",
+            "How far the worst view is behind, as a multiple of what it may be.",
+            facts.pressure,
+        )
+        yield CounterMetricFamily(
+            "waterclock_delayed_writes",
+            "Writes that waited because views are behind.",
+            value=facts.delayed_writes,
+        )
+        yield CounterMetricFamily(
+            "waterclock_write_delay_seconds",
+            "How long writes waited for that, all together.",
+            value=facts.delayed_s,
+        )
         yield CounterMetricFamily(
             "waterclock_log_entries", "Entries of the log so far.", value=facts.log_position
         )
@@ -121,6 +143,9 @@ def _of_views(views: tuple[ViewFacts, ...]) -> Iterator[Metric]:
     rows = GaugeMetricFamily(
         "waterclock_view_state_rows", "Updates in the state of a view.", labels=("view",)
     )
+    backlog = GaugeMetricFamily(
+        "waterclock_view_backlog_rows", "Updates that a view has yet to take in.", labels=("view",)
+    )
     health = GaugeMetricFamily(
         "waterclock_view_health", "How a view is doing.", labels=("view", "health")
     )
@@ -128,8 +153,9 @@ def _of_views(views: tuple[ViewFacts, ...]) -> Iterator[Metric]:
         if view.lag_ms is not None:
             lag.add_metric((view.name,), view.lag_ms)
         rows.add_metric((view.name,), view.state_rows)
+        backlog.add_metric((view.name,), view.backlog_rows)
         health.add_metric((view.name, view.health), 1)
-    yield from (lag, rows, health)
+    yield from (lag, rows, backlog, health)
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:

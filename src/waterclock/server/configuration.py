@@ -74,6 +74,15 @@ class Configuration:
     max_nesting_depth: int = DEFAULT_BUDGET.nesting_depth
     max_plan_nodes: int = DEFAULT_BUDGET.plan_nodes
     max_columns: int = DEFAULT_BUDGET.columns
+    max_step_rows: int = 1_000_000
+    """What a step of views takes at once, and how far views may be behind: see "Overload" there."""
+    max_step_bytes: int = 512 << 20
+    max_backlog_rows: int = 5_000_000
+    max_backlog_bytes: int = 4 << 30
+    max_backlog_age: int = 60_000
+    """Milliseconds."""
+    max_write_delay: int = 30_000
+    """Milliseconds."""
     max_catalog_memory: int = 512
     """Megabytes for queries over the system's relations."""
 
@@ -283,6 +292,12 @@ _READERS: Mapping[str, Callable[[_Given], Any]] = MappingProxyType(
         "max_nesting_depth": _integer(20, 5000, "a number of levels"),
         "max_plan_nodes": _integer(10, 1_000_000, "a number of relations"),
         "max_columns": _integer(100, 100_000, "a number of columns"),
+        "max_step_rows": _integer(1, 10**12, "a number of rows"),
+        "max_step_bytes": _integer(1, 1 << 50, "a number of bytes"),
+        "max_backlog_rows": _integer(1, 10**15, "a number of rows"),
+        "max_backlog_bytes": _integer(1, 1 << 60, "a number of bytes"),
+        "max_backlog_age": _integer(1, 10**12, "a number of milliseconds"),
+        "max_write_delay": _integer(0, 3_600_000, "a number of milliseconds"),
         "max_catalog_memory": _integer(32, 1_000_000, "a number of megabytes"),
     }
 )

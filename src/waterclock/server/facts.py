@@ -23,6 +23,9 @@ def facts_of(core: Coordinator, connections: int) -> ServerFacts:
         connections=connections,
         views=tuple(_views(core)),
         table_commits=core.table_commits,
+        pressure=core.backpressure.pressure,
+        delayed_writes=core.backpressure.delayed_writes,
+        delayed_s=core.backpressure.delayed_s,
         oracle_read_ms=core.oracle.read_ts(),
         log_position=core.store.read(lambda state: state.position),
     )
@@ -42,4 +45,7 @@ def _views(core: Coordinator) -> Iterator[ViewFacts]:
         on_clock = common_timeline(core, [item.id]) == EPOCH_MILLIS
         late_ms = max(0, now - (status.upper - 1)) if on_clock else None
         lag_ms = 0 if finished else late_ms
-        yield ViewFacts(qualified(catalog, item), status.health.value, lag_ms, status.rows)
+        backlog_rows = core.backpressure.rows_behind(item.id)
+        yield ViewFacts(
+            qualified(catalog, item), status.health.value, lag_ms, status.rows, backlog_rows
+        )

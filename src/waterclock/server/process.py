@@ -250,8 +250,10 @@ def _open_data(configuration: Configuration, lock: DirectoryLock) -> Data:
 def _open_database(
     data: Data, spark: Spark, configuration: Configuration, ticked: Callable[[float], None]
 ) -> Database:
+    from waterclock.adapter.backpressure import Bounds
     from waterclock.adapter.budgets import Budgets
     from waterclock.adapter.coordinator import Pace
+    from waterclock.persist.cutting import Limit
     from waterclock.server.wiring import Database
 
     budgets = Budgets(
@@ -259,6 +261,13 @@ def _open_database(
         connections=configuration.max_connections,
         statement=configuration.budget,
         catalog_memory_mb=configuration.max_catalog_memory,
+        step=Limit(configuration.max_step_rows, configuration.max_step_bytes),
+        backlog=Bounds(
+            configuration.max_backlog_rows,
+            configuration.max_backlog_bytes,
+            configuration.max_backlog_age,
+            configuration.max_write_delay / 1000,
+        ),
     )
     return Database(data, spark, Pace(tick_ms=configuration.tick), ticked, budgets)
 

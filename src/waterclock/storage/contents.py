@@ -8,6 +8,7 @@ objects stay for as long as the listing is kept open. What is listed of changes 
 
 from __future__ import annotations
 
+import math
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 from waterclock.model.ids import GlobalId
 from waterclock.persist.blob.api import Blob
 from waterclock.persist.cutting import Chunk, Limit, Times, cut
-from waterclock.persist.parts import Selection, Window, measured, read_batches
+from waterclock.persist.parts import COMPRESSION, Selection, Window, read_batches
 from waterclock.persist.portions import Listing, can_travel, listing, unlisted
 from waterclock.persist.records import Batch, keys_of
 from waterclock.persist.rows import TIME
@@ -92,11 +93,20 @@ def try_contents(
 
 
 def amount_waiting(storage: Storage, collection: GlobalId, start: int) -> tuple[int, int]:
-    """About how many updates there are from `start` on, and how many bytes they take in memory."""
+    """About how many updates there are from `start` on, and how many bytes they take in memory.
+
+    Of a batch that began before `start` a part is counted, as if its updates lay evenly.
+    """
 
     def look(state: State) -> tuple[int, int]:
-        later = [b for b in shard_of(state, collection).batches.values() if b.max_time >= start]
-        return measured(later)
+        rows = size = 0.0
+        for batch in shard_of(state, collection).batches.values():
+            if batch.max_time >= start:
+                span = batch.max_time - batch.min_time + 1
+                share = min(1.0, (batch.max_time - start + 1) / span)
+                rows += share * batch.rows
+                size += share * COMPRESSION * batch.size
+        return math.ceil(rows), math.ceil(size)
 
     return storage._store.read(look)
 

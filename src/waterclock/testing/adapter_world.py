@@ -33,7 +33,7 @@ from waterclock.adapter.coordinator import Coordinator, Pace
 from waterclock.adapter.front import SqlFront
 from waterclock.adapter.secrets import KEY_BYTES, SecretBox
 from waterclock.adapter.session import SqlSession
-from waterclock.compute.api import Status, View
+from waterclock.compute.api import Backlog, Status, View
 from waterclock.compute.engine import Engine, OpenEngine, Spark
 from waterclock.compute.errors import NotMaintainable
 from waterclock.errors import WaterclockError
@@ -62,6 +62,7 @@ class NoEngine:
         self.errors: dict[GlobalId, tuple[GlobalId, ...]] = {}
         """What a test lets be the errors of a collection."""
         self.statuses: dict[GlobalId, Status] = {}
+        self.behind: list[Backlog] = []
 
     def check_view(self, view: View) -> tuple[Any, ...]:
         raise NotMaintainable(f"there is no engine for {len(view.results)} results")
@@ -81,6 +82,10 @@ class NoEngine:
 
     def tick(self, _: float | None = None) -> bool:
         return False
+
+    def backlogs(self) -> list[Backlog]:
+        """How far a test lets views be behind."""
+        return self.behind
 
     def cancel(self, _: str) -> None:
         pass

@@ -60,6 +60,8 @@ class Outcome:
     changed_at: int | None = None
     again_ms: int | None = None
     is_over: bool = False
+    updates: int = 0
+    """How many updates were written."""
 
 
 class Ingestion:
@@ -108,6 +110,7 @@ class Ingestion:
 
     def step(self) -> Outcome:
         """Do what there is to do now. Raises `Fenced` and `Unavailable` only."""
+        before = self.statistics.updates
         try:
             outcome = self._step()
         except (Fenced, Unavailable):
@@ -128,7 +131,7 @@ class Ingestion:
             _log.exception("source %s stopped", self.description.name)
             return self._failed(SourceFault(f"internal error: {error}"))
         self._pause_ms = 0
-        return outcome
+        return replace(outcome, updates=self.statistics.updates - before)
 
     def _step(self) -> Outcome:
         self._require_wanted()

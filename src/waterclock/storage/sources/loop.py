@@ -5,13 +5,14 @@ system that does not answer, and no other source shall wait with it. A source ha
 time.
 
 Sources that look upstream equally often do so at the same moments. Somebody who waits for a source
-can ring the bell; then those that rest look at once, but only so many times a second.
+can ring the bell; then those that rest look at once, but only so many times a second. Those that
+rest because views over them are too far behind go on resting.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -38,6 +39,8 @@ from waterclock.storage.sources.status import Health, SourceReport
 _THREADS = 32
 _LEAST_REST_S = 0.05
 _AFTER_FAILURE_MS = 1000
+_LONGEST_REST_S = 5.0
+"""The longest rest of a source because views are behind: who reads it waits for its next step."""
 _log = logging.getLogger(__name__)
 
 
@@ -68,9 +71,11 @@ class Ingestions:
         *,
         interval_ms: int = 1000,
         changed: Callable[[int], None] = lambda _time: None,
+        delay_s: Callable[[Collection[GlobalId], int], float] = lambda _outputs, _rows: 0.0,
     ) -> None:
         """`changed` is told each time at which the contents of some source have changed, when that
-        is durable.
+        is durable. `delay_s` says how long a source is to rest that has just written so many rows
+        to some collections.
         """
         self._storage = storage
         self._store = store
@@ -79,6 +84,7 @@ class Ingestions:
         self._take_hold = take_hold
         self._interval_ms = interval_ms
         self._changed = changed
+        self._delay_s = delay_s
         self._turns: dict[GlobalId, _Turn] = {}
         self._errors: dict[GlobalId, GlobalId] = {}
         self._farewells = Farewells(store, kinds, surroundings)
@@ -240,10 +246,13 @@ class Ingestions:
             over = isinstance(error, Fenced) or self._store.has_failed
             _log.warning("a source could not write: %s", error)
             outcome = Outcome(is_over=True) if over else Outcome(again_ms=_AFTER_FAILURE_MS)
+        outputs = turn.ingestion.description.outputs.values()
+        rest_s = self._delay_s(tuple(outputs), outcome.updates) if outcome.updates else 0.0
+        rest_s = min(rest_s, _LONGEST_REST_S)
         with self._lock:
-            turn.due = self._next(turn, outcome)
+            turn.due = max(self._next(turn, outcome), self._runtime.monotonic_s() + rest_s)
             turn.is_over = outcome.is_over
-            turn.is_pausing = bool(outcome.again_ms)
+            turn.is_pausing = bool(outcome.again_ms) or rest_s > 0
             turn.running = None
             self._lock.notify()
         if outcome.changed_at is not None:
