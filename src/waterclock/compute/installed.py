@@ -99,7 +99,16 @@ def all_views(notes: Notes) -> Iterator[tuple[GlobalId, Installed]]:
 def kept_state(notes: Notes, name: GlobalId) -> Mapping[str, Kept]:
     """What is remembered of the state of a view, by its name; nothing if nothing is."""
     note = notes.all().get(state_key(str(name)))
-    return {} if note is None else {str(name): msgspec.msgpack.decode(note, type=Kept)}
+    return {} if note is None else {str(name): decode_state(note)}
+
+
+def is_state_key(key: str) -> bool:
+    """Whether the note under the key is about the state of a view."""
+    return key.endswith(_STATE)
+
+
+def decode_state(note: bytes) -> Kept:
+    return msgspec.msgpack.decode(note, type=Kept)
 
 
 def keys_of(name: GlobalId) -> list[str]:

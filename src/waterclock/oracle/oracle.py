@@ -23,6 +23,7 @@ frontiers that a time must respect are told by its callers.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NewType
 
 import msgspec
@@ -30,6 +31,7 @@ import msgspec
 from waterclock.model.lattice import MAX_EPOCH_MILLIS
 from waterclock.model.timeline import EPOCH_MILLIS, Timeline
 from waterclock.oracle.errors import OutOfTime
+from waterclock.persist.errors import Unavailable
 from waterclock.persist.notes import Notes
 from waterclock.runtime import SYSTEM, Runtime
 
@@ -120,8 +122,11 @@ class Oracle:
                 self._set_bound(coming + 1 + self._lead_ms)
 
     def close(self) -> None:
-        """Let the next start go on right after the last time. The oracle may not be asked again."""
-        with self._lock:
+        """Let the next start go on right after the last time. The oracle may not be asked again.
+
+        If that can not be kept, the next start goes on from the bound, as after a crash.
+        """
+        with self._lock, suppress(Unavailable):
             self._set_bound(self._write + 1)
 
     def _push(self, time: int) -> None:

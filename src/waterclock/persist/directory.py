@@ -16,7 +16,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from waterclock.persist.errors import Unavailable
+from waterclock.persist.errors import refused_write
 from waterclock.persist.lock import DirectoryLock
 from waterclock.persist.places import HERE, Places
 
@@ -53,5 +53,5 @@ def _emptied(folder: Path) -> Path:
             shutil.rmtree(folder)
         folder.mkdir()
     except OSError as error:
-        raise Unavailable(f'could not empty "{folder}": {error.strerror}') from error
+        raise refused_write(error, f'could not empty "{folder}": {error.strerror}') from error
     return folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import ClassVar
 
 from waterclock.errors import WaterclockError
@@ -14,6 +15,47 @@ class Unavailable(WaterclockError):
     """
 
     sqlstate: ClassVar[str] = "58030"
+
+
+class NotWritten(Unavailable):
+    """The world refused a write, and it is certain that nothing has changed.
+
+    Something else may be written in its place. `is_lasting` tells that trying again at once is of
+    no use: somebody has to see to the disk first.
+    """
+
+    is_lasting: ClassVar[bool] = False
+
+
+class DiskFull(NotWritten):
+    """There is no space left where the data is kept, or no more of it is allowed."""
+
+    sqlstate: ClassVar[str] = "53100"
+    is_lasting: ClassVar[bool] = True
+
+
+class ReadOnlyDisk(NotWritten):
+    """The data is where nothing can be written."""
+
+    is_lasting: ClassVar[bool] = True
+
+
+def refused_write(error: OSError, message: str) -> Unavailable:
+    """What the operating system says of a write, as one of our errors."""
+    if error.errno in _FULL:
+        return DiskFull(message, hint=FREE_SPACE)
+    if error.errno in _READ_ONLY:
+        return ReadOnlyDisk(message, hint=MAKE_WRITABLE)
+    return Unavailable(message)
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_READ_ONLY = (errno.EROFS,)
+FREE_SPACE = (
+    "Make room on the disk of the data directory; the server goes on by itself. Reads are still"
+    " answered."
+)
+MAKE_WRITABLE = "Make the disk of the data directory writable; the server goes on by itself."
 
 
 class BlobMissing(WaterclockError):

@@ -5,9 +5,11 @@ then on this process is the owner and knows the next position. Any entry of some
 position means that the data was taken over, and the owner is fenced: it can not write again, so two
 servers never interleave.
 
-An append whose outcome is unknown is tried again at the same position. If the position turns out to
-be taken, the entry found there tells whether it was our own first attempt: foreign entries at a
-contended position are `Opened` entries, which carry a name that nobody else uses.
+An append that the world refused for certain (`NotWritten`, such as on a full disk) leaves the
+position free for other events. One whose outcome is unknown is tried again at the same position. If
+the position turns out to be taken, the entry found there tells whether it was our own first
+attempt: foreign entries at a contended position are `Opened` entries, which carry a name that
+nobody else uses.
 """
 
 from __future__ import annotations
@@ -16,7 +18,14 @@ from collections.abc import Sequence
 
 from waterclock.persist.blob.api import Blob
 from waterclock.persist.consensus.api import Consensus
-from waterclock.persist.errors import BlobMissing, Damaged, Fenced, PositionTaken, Unavailable
+from waterclock.persist.errors import (
+    BlobMissing,
+    Damaged,
+    Fenced,
+    NotWritten,
+    PositionTaken,
+    Unavailable,
+)
 from waterclock.persist.records import (
     AnyEvent,
     Checkpointed,
@@ -38,13 +47,15 @@ class Log:
         self._consensus = consensus
         self._retry = retry
         self._next = next_position
+        self._in_doubt = False
+        """Whether an attempt at the next position may still have taken effect."""
 
     def append(self, events: Sequence[AnyEvent], *, patient: bool = True) -> int:
         """Make one durable entry of the events and return its size in bytes.
 
-        Raises `Fenced` if another server owns the log, and `Unavailable` if the outcome stays
-        unknown. After either, only the same events may be appended again, which is what to do if
-        this was not patient and tried just once.
+        Raises `NotWritten` if nothing has changed; `Fenced` if another server owns the log, and
+        any other `Unavailable` if the outcome stays unknown. After these two, only the same events
+        may be appended again, which is what to do if this was not patient and tried just once.
         """
         entry = encode_entry(events)
         if not patient:
@@ -60,7 +71,15 @@ class Log:
                     "another server has taken over this data",
                     hint="Only one server may run on the same data; stop this one.",
                 ) from None
+        except NotWritten as error:
+            if self._in_doubt:  # this attempt changed nothing, but one before it may have
+                raise Unavailable(str(error)) from error
+            raise
+        except Unavailable:
+            self._in_doubt = True
+            raise
         self._next += 1
+        self._in_doubt = False
         return len(entry)
 
     def _entry_at(self, position: int) -> bytes | None:
@@ -116,6 +135,7 @@ def _recover_steadily(blob: Blob, consensus: Consensus) -> State:
 
 def recover(blob: Blob, consensus: Consensus) -> State:
     """The state that the log and its newest checkpoint describe. Changes nothing."""
+    end = consensus.end()
     entries = list(consensus.read(1))
     decoded = [(position, decode_entry(entry)) for position, entry in entries]
     state = _newest_checkpoint(blob, decoded)
@@ -129,6 +149,11 @@ def recover(blob: Blob, consensus: Consensus) -> State:
                 hint="Restore the data from a backup.",
             )
         state.apply_entry(events)
+    if state.position + 1 < end:
+        raise Damaged(
+            f"the log has no entry {state.position + 1}, and should reach up to {end - 1}",
+            hint="Restore the data from a backup.",
+        )
     return state
 
 

@@ -7,14 +7,17 @@ any point leaves only work to be done again.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Generator
 
 from waterclock.persist.compaction import merge
+from waterclock.persist.errors import Damaged, NotWritten
 from waterclock.persist.records import Checkpointed, Swept, encode_checkpoint
 from waterclock.persist.state import State
 from waterclock.persist.store import Store, new_key
 
+_log = logging.getLogger(__name__)
 LOOKS = 8
 """The most shards that are looked at in one step for something to merge."""
 SWEEP_KEYS = 64
@@ -39,7 +42,12 @@ class Maintenance:
 
     def step(self) -> bool:
         """Do a bounded amount of work; False if there was none."""
-        worked = self._step_merges()
+        try:
+            worked = self._step_merges()
+        except NotWritten:  # sweeping may make the room that was lacking
+            self._sweep_garbage()
+            self._sweep_orphans()
+            raise
         worked |= self._sweep_garbage()
         worked |= self._sweep_orphans()
         worked |= self._checkpoint_if_long()
@@ -80,6 +88,8 @@ class Maintenance:
         try:
             if next(steps, StopIteration) is not StopIteration:
                 self._merges[shard] = steps
+        except Damaged as error:  # it stays as it is: whoever reads it is told, and others go on
+            _log.error("shard %s can not be merged: %s", shard, error)
         except BaseException:
             self._touched[shard] = None  # to begin anew when the world is well again
             raise
@@ -119,8 +129,9 @@ class Maintenance:
     def _checkpoint_if_long(self) -> bool:
         if self._store.logged_bytes - self._checkpointed_at < self._checkpoint_bytes:
             return False
-        self._checkpointed_at = self._store.logged_bytes
+        logged = self._store.logged_bytes
         checkpoint(self._store)
+        self._checkpointed_at = logged
         return True
 
 

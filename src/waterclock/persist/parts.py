@@ -5,12 +5,16 @@ ones are Parquet objects of a bounded number of rows, written before the commit 
 nobody else uses: they count once the log refers to them.
 
 A reader names columns and a condition; both are applied here, before rows leave storage, and the
-statistics in the Parquet files keep row groups that can not match from being read. Every page has a
-checksum, so bytes that changed on disk are found and not answered.
+statistics in the Parquet files keep row groups that can not match from being read.
+
+Bytes that changed on disk are found and not answered. The checksums of Parquet's pages leave out
+what is around them, the headers and the footer with its statistics; so the log has a checksum of
+the whole object, and each process compares it when it first reads the object (`intact.py`).
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -25,6 +29,7 @@ import pyarrow.parquet as pq
 from waterclock.errors import WaterclockError
 from waterclock.persist.errors import Damaged, Unavailable
 from waterclock.persist.inline import read_inline, try_inline
+from waterclock.persist.intact import require_intact
 from waterclock.persist.records import Batch, Bound, Part
 from waterclock.persist.rows import DIFF, TIME, times_and_diffs
 from waterclock.persist.store import Store, new_key
@@ -111,7 +116,7 @@ def write_part(store: Store, shard: str, updates: pa.Table, stack: ExitStack) ->
     key = new_key(f"shard/{shard}", store.epoch, ".parquet")
     stack.enter_context(store.writing(key))
     store.retry.call(lambda: store.blob.put(key, data))
-    return Part(updates.num_rows, data.size, key=key)
+    return Part(updates.num_rows, data.size, key=key, crc32=zlib.crc32(data))
 
 
 def _prunable(updates: pa.Table) -> list[str]:
@@ -185,26 +190,29 @@ def read_batches(
     touched = window.touched(batches)
     wanted = selection.schema(columns).names
     inline: list[Part] = []
-    stored: list[tuple[Batch, str]] = []
+    stored: list[tuple[Batch, Part]] = []
     for batch in touched:
         for part in batch.parts:
             if part.key is None:
                 inline.append(part)
             else:
-                stored.append((batch, part.key))
+                stored.append((batch, part))
     if inline:
         inside = None if window.covers_all(touched) else window.condition()
         found = filtered(read_inline(inline, columns), _both(selection.condition, inside))
         yield from (batch for batch in found.select(wanted).to_batches() if batch.num_rows)
-    for batch, key in stored:
+    for batch, part in stored:
         inside = None if window.covers(batch) else window.condition()
-        yield from _read_blob(store, key, columns, wanted, _both(selection.condition, inside))
+        yield from _read_blob(store, part, columns, wanted, _both(selection.condition, inside))
 
 
 def _read_blob(
-    store: Store, key: str, columns: pa.Schema, wanted: list[str], condition: pc.Expression | None
+    store: Store, part: Part, columns: pa.Schema, wanted: list[str], condition: pc.Expression | None
 ) -> Iterator[pa.RecordBatch]:
+    key = part.key
+    assert key is not None, "an inline part is in no object"
     with _told(store, key, condition), store.retry.call(lambda: store.blob.open(key)) as file:
+        require_intact(store.blob, key, file, part.size, part.crc32)
         fragment = _PARQUET.make_fragment(file)
         found = fragment.to_batches(
             schema=columns,

@@ -24,6 +24,7 @@ from waterclock.persist.blob.api import Blob
 from waterclock.persist.blob.files import FileBlob, replace_file
 from waterclock.persist.consensus.api import Consensus
 from waterclock.persist.consensus.sqlite import SqliteConsensus
+from waterclock.persist.errors import Damaged
 
 LOG, BLOBS = "log.db", "blobs"
 _FILE = "PLACES"
@@ -66,6 +67,7 @@ class Places:
 
     def open_log(self, directory: Path) -> Consensus:
         if self.log is None:
+            _require_log(directory)
             return SqliteConsensus(directory / LOG)
         from waterclock.persist.consensus.postgres import PostgresConsensus
 
@@ -103,10 +105,31 @@ HERE = Places()
 
 def remembered(directory: Path) -> Places | None:
     """Where the data of the directory are, if not all of them are in it."""
+    path = directory / _FILE
     try:
-        return msgspec.json.decode((directory / _FILE).read_bytes(), type=Places)
+        return msgspec.json.decode(path.read_bytes(), type=Places)
     except FileNotFoundError:
         return None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Damaged(
+            f'file "{path}" is damaged: {error}',
+            detail="It says where the log and the blobs of the data directory are.",
+            hint="Restore the data from a backup, or write the file anew.",
+        ) from error
+
+
+def _require_log(directory: Path) -> None:
+    """Raise `Damaged` if the directory has no log, and something that only comes with one."""
+    if (directory / LOG).exists():
+        return
+    for name in (BLOBS, "views"):
+        for path in (directory / name).rglob("*"):
+            if path.is_file():
+                raise Damaged(
+                    f'log "{directory / LOG}" is missing',
+                    detail=f'The directory is not new: there is "{path}".',
+                    hint="Restore the data from a backup.",
+                )
 
 
 def _other(directory: Path, before: Places, given: Places) -> OtherPlace:

@@ -23,6 +23,7 @@ from waterclock.persist.blob.files import FileBlob
 from waterclock.persist.blob.s3 import S3Blob
 from waterclock.persist.errors import Damaged, Unavailable
 from waterclock.persist.inline import read_inline
+from waterclock.persist.intact import require_intact
 from waterclock.persist.parts import COMPRESSION, GROUP_ROWS, Window, at_time
 from waterclock.persist.records import Batch
 
@@ -38,6 +39,7 @@ class Piece(msgspec.Struct, frozen=True):
     size: int
     min_time: int
     max_time: int
+    crc32: int | None
 
     @property
     def batch_rows(self) -> int:
@@ -87,7 +89,7 @@ def listing(batches: Sequence[Batch], as_of: int, start: int | None = None) -> L
     """The objects with updates at or before the time; those from `start` on, if it is given."""
     window = Window(start or 0, as_of + 1)
     pieces = tuple(
-        Piece(part.key, part.rows, part.size, batch.min_time, batch.max_time)
+        Piece(part.key, part.rows, part.size, batch.min_time, batch.max_time, part.crc32)
         for batch in batches
         if window.touches(batch)
         for part in batch.parts
@@ -136,12 +138,12 @@ def _read(
     """The updates in row groups that begin at a row from the first one up to the second."""
     is_whole = piece.min_time >= (found.start or 0) and piece.max_time <= found.as_of
     try:
-        with (
-            blob.open(piece.key) as file,
-            pq.ParquetFile(file, page_checksum_verification=True) as parquet,
-        ):
-            groups = list(_groups(parquet, *rows))
-            if groups:
+        with blob.open(piece.key) as file:
+            require_intact(blob, piece.key, file, piece.size, piece.crc32)
+            with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+                groups = list(_groups(parquet, *rows))
+                if not groups:
+                    return
                 read = parquet.iter_batches(piece.batch_rows, row_groups=groups, columns=columns)
                 for batch in read:
                     kept = batch if is_whole else batch.filter(found.window.condition())

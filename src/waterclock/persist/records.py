@@ -86,6 +86,8 @@ class Block:
 class Part(Record, frozen=True, array_like=True, gc=False):
     """Where some of a batch's updates are: under a blob key as Parquet, or inline, as the rows of a
     block from `first` on.
+
+    `crc32` is that of all bytes of the object; None for one that an older version wrote.
     """
 
     rows: int
@@ -93,6 +95,7 @@ class Part(Record, frozen=True, array_like=True, gc=False):
     inline: Block | None = None
     key: str | None = None
     first: int = 0
+    crc32: int | None = None
 
 
 class Batch(Record, frozen=True, array_like=True, gc=False):
@@ -314,7 +317,8 @@ def _unsealed(data: bytes, what: str) -> memoryview:
             hint="Start the version of Waterclock that wrote this data, or a newer one.",
         )
     payload = memoryview(data)[_SEAL.size :]
-    if len(data) < _SEAL.size or _SEAL.unpack_from(data)[1] != zlib.crc32(payload):
+    intact = len(data) >= _SEAL.size and _SEAL.unpack_from(data) == (FORMAT, zlib.crc32(payload))
+    if not intact:
         raise Damaged(
             f"{what} can not be read",
             detail="Its checksum does not fit: it is not what was written.",

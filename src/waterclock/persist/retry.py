@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from waterclock.persist.errors import Unavailable
+from waterclock.persist.errors import NotWritten, Unavailable
 
 R = TypeVar("R")
 
@@ -30,11 +30,16 @@ class Retry:
 
     def call(self, action: Callable[[], R]) -> R:
         """The result of `action`, which must be idempotent; the last `Unavailable` if none of the
-        attempts worked.
+        attempts worked. What a full disk refuses is not tried again: that would keep everybody
+        waiting for somebody to make room.
         """
         for pause in self.pauses():
             try:
                 return action()
+            except NotWritten as error:
+                if error.is_lasting:
+                    raise
+                self.sleep(pause)
             except Unavailable:
                 self.sleep(pause)
         return action()

@@ -7,8 +7,11 @@ however many callers, one sync to disk. Only when the entry is durable do the ev
 `committed` state that readers see, and only then do callers get their answers. A plan that raises
 is refused alone and leaves no trace.
 
-If an entry can neither be written nor ruled out, or another server took over, the store has failed:
-it answers nothing more, because it no longer knows what is true. Opening the data again finds out.
+If the world refuses an entry for certain, as a full disk does, the group that wanted it is refused
+and nothing else happens: what is ahead begins anew at what is committed, reads go on, and the next
+group may find the world well again. If an entry can neither be written nor ruled out, or another
+server took over, the store has failed: it answers nothing more, because it no longer knows what is
+true. Opening the data again finds out; `on_failure` tells the process that it is time to.
 
 It knows nothing of what the events mean to users, of leases, or of clocks.
 """
@@ -32,7 +35,7 @@ from waterclock.errors import WaterclockError
 from waterclock.persist.blob.api import Blob
 from waterclock.persist.committer import Committer, Group, Waiting
 from waterclock.persist.consensus.api import Consensus
-from waterclock.persist.errors import Unavailable
+from waterclock.persist.errors import NotWritten, Unavailable
 from waterclock.persist.log import Log, open_log
 from waterclock.persist.records import AnyEvent
 from waterclock.persist.retry import Retry
@@ -94,6 +97,8 @@ class Store:
         """How long it took of late to make an entry durable, when nothing else delayed it."""
         self._planned_events: list[AnyEvent] | None = None
         self._failure: BaseException | None = None
+        self.on_failure: Callable[[BaseException], None] | None = None
+        """Called once, by the committer, if the store fails while it is open."""
         self.logged_bytes = state.tail_bytes
         """Bytes of the log since the checkpoint that was found on opening."""
         self._committer = Committer(self._commit_group, runtime)
@@ -152,8 +157,11 @@ class Store:
                 events = self._planned(group)
             if events and not self._logged(events, patient):
                 return False
+        except NotWritten as error:
+            self._take_back(group, error)
+            return True
         except BaseException as error:
-            self._failure = self._failure or error
+            self._fail(error)
             if not isinstance(error, WaterclockError):
                 _log.exception("the store has stopped after an internal error")
         self._planned_events = None
@@ -162,6 +170,20 @@ class Store:
                 waiting.error = waiting.error or self._failure
         self._notify(events if self._failure is None else [])
         return True
+
+    def _take_back(self, group: Group, error: NotWritten) -> None:
+        """Refuse a group whose events are certain not to have become durable."""
+        self._planned_events = None
+        self._ahead = Outlook.on(self._committed)
+        for waiting in group:
+            waiting.error = waiting.error or error
+
+    def _fail(self, error: BaseException) -> None:
+        """Nothing can be asked of this store any more, for that reason."""
+        if self._failure is None:
+            self._failure = error
+            if self.on_failure is not None:
+                self.on_failure(error)
 
     def _planned(self, group: Group) -> list[AnyEvent]:
         """The events that the group's plans want; the same ones if asked again."""
@@ -185,8 +207,8 @@ class Store:
         began = self.runtime.precise_s()
         try:
             size = self._log.append(events, patient=patient)
-        except Unavailable:
-            if patient:
+        except Unavailable as error:
+            if patient or (isinstance(error, NotWritten) and error.is_lasting):
                 raise
             return False
         finally:

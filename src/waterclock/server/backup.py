@@ -26,7 +26,7 @@ import sqlite3
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar, TextIO
 
@@ -35,6 +35,7 @@ import msgspec
 from waterclock.errors import WaterclockError
 from waterclock.persist.blob.files import FileBlob
 from waterclock.persist.consensus.sqlite import SqliteConsensus
+from waterclock.persist.consensus.witness import Witness
 from waterclock.persist.errors import DataInUse
 from waterclock.persist.log import recover
 from waterclock.persist.places import BLOBS, LOG
@@ -44,7 +45,17 @@ _MANIFEST = "waterclock-backup.json"
 _FORMAT = 1
 _READ_BYTES = 1 << 20
 _LEFT_BEHIND = frozenset(
-    {LOCK, LOG, f"{LOG}-wal", f"{LOG}-shm", BLOBS, "scratch", "queries", "spark"}
+    {
+        LOCK,
+        LOG,
+        f"{LOG}-wal",
+        f"{LOG}-shm",
+        Witness.path_of(Path(LOG)).name,
+        BLOBS,
+        "scratch",
+        "queries",
+        "spark",
+    }
 )
 _LINKS = "backing-up-"
 """The begin of the names of folders with links to blobs, in the data directory."""
@@ -159,6 +170,7 @@ def _pinned(data: Path, folder: Path, links: Path) -> tuple[int, dict[str, Path]
             if attempt == _TRIES - 1:
                 raise
             log.unlink()
+            Witness.path_of(log).unlink(missing_ok=True)
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -176,6 +188,9 @@ def _linked(files: dict[str, Path], links: Path) -> dict[str, Path]:
 def _copied_log(data: Path, folder: Path) -> Path:
     """The log of this moment as one file, with what still was in the write-ahead log."""
     target = folder / LOG
+    # The witness first: opening the copy then finds out whether it lacks something.
+    with suppress(FileNotFoundError):
+        shutil.copyfile(Witness.path_of(data / LOG), Witness.path_of(target))
     with opened_log(data) as log:
         copy = sqlite3.connect(target)
         try:
@@ -194,7 +209,8 @@ def _files(
         state = recover(FileBlob(data / BLOBS), consensus)
     finally:
         consensus.close()
-    files = {LOG: log}
+    witness = Witness.path_of(log)
+    files = {LOG: log, witness.name: witness}
     for key in sorted(state.referenced() - state.garbage):
         files[f"{BLOBS}/{key}"] = data / BLOBS / key
     for path in sorted(data.iterdir()):

@@ -20,11 +20,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from waterclock.compute.arrangement.cover import Cover
-from waterclock.compute.arrangement.run import SUMMARY, Summary, checksum
+from waterclock.adapter.coordinator import VIEW_PREFIX
+from waterclock.compute.arrangement.cover import Cover, Extent, live
+from waterclock.compute.arrangement.files import is_exchanging, listed
+from waterclock.compute.arrangement.run import verify_file
+from waterclock.compute.installed import decode_state, is_state_key
 from waterclock.errors import WaterclockError
+from waterclock.persist.consensus.sqlite import incomplete
+from waterclock.persist.consensus.witness import Witness, read_witness
 from waterclock.persist.inline import read_inline
-from waterclock.persist.places import BLOBS
+from waterclock.persist.intact import compare
+from waterclock.persist.places import BLOBS, LOG
 from waterclock.persist.records import (
     AnyEvent,
     Batch,
@@ -89,6 +95,7 @@ def check(path: Path) -> Findings:
         states: list[State] = []
         if findings.attempt("log", lambda: states.append(_state(path, entries))):
             _check_blobs(path, states[0], findings)
+            _check_extents(path / VIEWS / "state", states[0], findings)
     _check_views(path / VIEWS, findings)
     return findings
 
@@ -100,13 +107,28 @@ def _entries(path: Path, findings: Findings) -> Iterator[tuple[int, tuple[AnyEve
             if told != "ok":
                 findings.damage.append(f"log: {told}")
         if not log.execute("SELECT 1 FROM sqlite_schema WHERE name = 'log'").fetchall():
+            _check_end(path / LOG, log, 0)
             return  # the server was killed before it had come to anything
-        for position, entry in log.execute("SELECT position, entry FROM log ORDER BY position"):
+        last = 0
+        for last, entry in log.execute("SELECT position, entry FROM log ORDER BY position"):
             try:
-                yield position, decode_entry(entry)
-            except WaterclockError as error:
-                raise ValueError(f"entry {position}: {_line(error)}") from error
+                if not isinstance(entry, bytes):
+                    raise ValueError("it is no entry")
+                yield last, decode_entry(entry)
+            except (WaterclockError, ValueError) as error:
+                raise ValueError(f"entry {last}: {_line(error)}") from error
             findings.entries += 1
+        _check_end(path / LOG, log, last)
+
+
+def _check_end(file: Path, log: sqlite3.Connection, last: int) -> None:
+    """Whether the log reaches as far as it was acknowledged."""
+    acknowledged = read_witness(file)
+    [(version,)] = log.execute("PRAGMA user_version")
+    if acknowledged is None and version:
+        raise ValueError(f"{Witness.path_of(file).name} is missing")
+    if acknowledged is not None and last < acknowledged:
+        raise incomplete(file, last, acknowledged)
 
 
 def _state(path: Path, entries: list[tuple[int, tuple[AnyEvent, ...]]]) -> State:
@@ -145,6 +167,7 @@ def _check_part(path: Path, shard: Shard, batch: Batch, part: Part) -> None:
         if size != part.size:
             raise ValueError(f"it has {size} bytes instead of {part.size}")
         with pa.OSFile(str(file), "rb") as source:
+            compare(part.key, source, part.size, part.crc32)
             found = _VERIFIED.make_fragment(source).to_table(schema=shard.columns)
     if found.num_rows != part.rows:
         raise ValueError(f"it has {found.num_rows} updates instead of {part.rows}")
@@ -163,19 +186,26 @@ def _check_views(folder: Path, findings: Findings) -> None:
             findings.runs += 1
 
 
+def _check_extents(folder: Path, state: State, findings: Findings) -> None:
+    """Whether the views' state has all runs that the log says it has."""
+    for key, note in state.notes.items():
+        if key.startswith(VIEW_PREFIX) and is_state_key(key):
+            for name, (start, tip) in decode_state(note).extents.items():
+                what = f"state of views, {name}"
+                extent = Extent(start, tip)
+                findings.attempt(what, lambda: _check_extent(folder / name, extent))  # noqa: B023
+
+
+def _check_extent(folder: Path, extent: Extent) -> None:
+    if is_exchanging(folder):  # the next start completes it
+        return
+    covers = listed(folder) if folder.is_dir() else []
+    if not extent.is_covered_by(live(cover for cover in covers if cover.upper <= extent.tip)):
+        raise ValueError(f"runs from {extent.start} up to {extent.tip} are missing")
+
+
 def _check_run(file: Path, cover: Cover) -> None:
-    with pa.memory_map(str(file)) as source:
-        data = source.read_buffer()
-        reader = pa.ipc.open_file(data)
-        closing = reader.get_batch_with_custom_metadata(reader.num_record_batches - 1)
-        metadata = closing.custom_metadata
-        if metadata is None or SUMMARY not in metadata:
-            raise ValueError("it does not end as a run does")
-        summary = Summary.decoded(metadata[SUMMARY])
-        if summary.name != cover.name:
-            raise ValueError("it belongs to another run")
-        if checksum(data, summary.size) != summary.crc32:
-            raise ValueError("its checksum is wrong")
+    verify_file(file.parent, cover)
 
 
 def _line(error: BaseException) -> str:

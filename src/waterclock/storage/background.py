@@ -2,9 +2,10 @@
 
 It takes at most a fixed share of a core, so that it never crowds out what users wait for.
 
-A step that fails because the world failed is tried again later; one that fails because the data was
-taken over or the store is gone ends the thread. Anything else is a bug of ours: it is logged with
-its trace, and ends the thread too.
+A step that fails because the world failed is tried again later, and so is one that met damage: the
+rest of the data is looked after all the same. One that fails because the data was taken over or the
+store is gone ends the thread. Anything else is a bug of ours: it is logged with its trace, and ends
+the thread too.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import threading
 from collections.abc import Callable
 
 from waterclock.errors import WaterclockError
-from waterclock.persist.errors import Fenced, Unavailable
+from waterclock.persist.errors import BlobMissing, Damaged, Fenced, Unavailable
 from waterclock.runtime import SYSTEM, Runtime
 
 _SWITCH_INTERVAL_S = 0.0005
@@ -37,6 +38,7 @@ _STACK_BYTES = 64 << 20
 """The most that the stack of a thread may grow to; only what is used takes memory."""
 _REST_S = 0.25
 _REST_AFTER_FAILURE_S = 1.0
+_REST_AFTER_DAMAGE_S = 60.0
 _REST_PER_WORK = 2.0
 _log = logging.getLogger(__name__)
 
@@ -80,6 +82,9 @@ class Background:
                     return
                 _log.warning("background work failed and will be tried again: %s", error)
                 rest = _REST_AFTER_FAILURE_S
+            except (Damaged, BlobMissing) as error:
+                _log.error("background work met damage and goes on with the rest: %s", error)
+                rest = _REST_AFTER_DAMAGE_S
             except WaterclockError:
                 _log.exception("background work stopped")
                 return

@@ -15,10 +15,12 @@ import pytest
 
 from waterclock.persist.blob.memory import MemoryBlob
 from waterclock.persist.consensus.memory import MemoryConsensus
-from waterclock.persist.errors import Unavailable, WaterclockError
+from waterclock.persist.errors import DiskFull, NotWritten, Unavailable, WaterclockError
 from waterclock.persist.inline import INLINE_ROWS
+from waterclock.persist.log import recover
 from waterclock.persist.maintenance import Maintenance
 from waterclock.persist.records import AnyEvent, Created, Replaced
+from waterclock.persist.retry import Retry
 from waterclock.persist.schema_codec import encode_schema
 from waterclock.persist.state import State
 from waterclock.persist.store import Plan, Store, epoch_of, new_key
@@ -516,3 +518,77 @@ def test_after_opening_all_shards_count_as_touched() -> None:
     with open_store(blob, consensus) as store:
         assert store.epoch == 2
         assert store.take_touched() == {"a"}
+
+
+# A world that refuses
+
+
+def test_a_full_disk_refuses_writes_answers_reads_and_passes(gate: Gate, store: Store) -> None:
+    create(store, "a")
+    gate.failure = DiskFull("could not append to log: full")
+    for _ in range(3):
+        with pytest.raises(DiskFull):
+            store.commit(creation("b"))
+        with pytest.raises(DiskFull):
+            asyncio.run(committed(store, "b"))
+    assert shards(store) == ["a"]
+    assert store.commit(lambda state: ([], sorted(state.shards))) == ["a"], "nothing is ahead"
+    assert not store.has_failed
+    gate.failure = None
+    assert store.commit(creation("b")) == "b"
+    assert recover(store.blob, gate).shards.keys() == {"a", "b"}
+
+
+def test_a_full_disk_is_told_at_once(gate: Gate) -> None:
+    """Nobody makes room within the pauses of a retry, and everybody would wait for them."""
+    pauses: list[float] = []
+    store = open_store(consensus=gate, retry=Retry(sleep=pauses.append))
+    gate.failure = DiskFull("full")
+    with pytest.raises(DiskFull):
+        store.commit(creation("a"))
+    assert pauses == []
+    gate.failure = NotWritten("busy")
+    with pytest.raises(NotWritten):
+        store.commit(creation("a"))
+    assert len(pauses) == 11
+    assert not store.has_failed
+    gate.failure = None
+    assert store.commit(creation("a")) == "a"
+    store.close()
+
+
+def test_a_refusal_after_an_unknown_outcome_is_final(gate: Gate) -> None:
+    """The attempt that was refused changed nothing, but the one before it may have."""
+    store = open_store(consensus=gate, retry=Retry(attempts=3, sleep=lambda _: None))
+    failures = iter([Unavailable("lost"), DiskFull("full"), DiskFull("full")])
+    told: list[BaseException] = []
+    store.on_failure = told.append
+
+    def failing(_position: int, _entry: bytes) -> None:
+        raise next(failures)
+
+    gate.append = failing  # type: ignore[method-assign]
+    with pytest.raises(Unavailable) as caught:
+        store.commit(creation("a"))
+    assert not isinstance(caught.value, NotWritten)
+    assert store.has_failed
+    assert told == [caught.value]
+
+
+def test_one_that_was_refused_harms_none_of_the_next_group(
+    gate: Gate, store: Store, pool: ThreadPoolExecutor
+) -> None:
+    create(store, "a")
+    gate.failure = DiskFull("full")
+    gate.shut()
+    first = pool.submit(store.commit, creation("b"))
+    assert gate.waiting.wait(PATIENCE_S)
+    late = [pool.submit(store.commit, creation(name)) for name in ("b", "c")]
+    await_queued(store, 2)
+    gate.waiting.clear()
+    gate.failure = DiskFull("full")
+    gate.open.set()
+    assert isinstance(first.exception(PATIENCE_S), DiskFull)
+    assert all(isinstance(each.exception(PATIENCE_S), DiskFull) for each in late)
+    gate.failure = None
+    assert [store.commit(creation(name)) for name in ("b", "c")] == ["b", "c"]

@@ -62,9 +62,8 @@ class Arrangement:
 
         Removes runs beyond the upper, runs that were merged into others, and what crashed writers
         left; so nobody may be writing. `Damaged` if runs overlap or do not fit their names or the
-        layout, or are not just those that make up the extent; then nothing was removed. Without an
-        extent all runs are taken as they are. Reads the names and ends of the files, not their
-        rows.
+        layout, or are not just those that make up the extent, or not what was written; then nothing
+        was removed. Without an extent all runs are taken as they are. Reads all of the files.
         """
         files.make_folder(folder)
         files.remove_unfinished(folder)
@@ -77,6 +76,8 @@ class Arrangement:
         if extent is not None and not extent.is_covered_by(covers):
             raise _incomplete(folder, extent)
         runs = [Run.open(folder, layout, cover) for cover in covers]
+        for run in runs:
+            run.verify()
         gone = set(found).difference(covers)
         if gone:
             files.remove(folder, gone, sync=True)
@@ -102,10 +103,10 @@ class Arrangement:
         return self._extent
 
     def check(self) -> None:
-        """Look at the files again; `Damaged` if one is gone, or does not end as it should."""
+        """Read the files again; `Damaged` if one is gone, or not what was written."""
         with self.trace() as trace:
             for cover in trace.covers:
-                Run.open(self.folder, self.layout, cover)
+                Run.open(self.folder, self.layout, cover).verify()
 
     @property
     def rows(self) -> int:

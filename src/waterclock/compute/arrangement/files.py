@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 
 from waterclock.compute.arrangement.cover import Cover
-from waterclock.persist.errors import Unavailable
+from waterclock.persist.errors import refused_write
 
 _TEMPORARY = ".writing"
 _EXCHANGE = "exchange"
@@ -130,6 +130,11 @@ def exchanging(folder: Path, old: Iterable[Cover], new: Iterable[Cover]) -> Iter
         settle_exchange(folder)
 
 
+def is_exchanging(folder: Path) -> bool:
+    """Whether an exchange of runs was cut off."""
+    return (folder / _EXCHANGE).exists()
+
+
 def settle_exchange(folder: Path) -> None:
     """Complete an exchange of runs, if one is noted; or take it back if not all of them are there.
 
@@ -186,7 +191,7 @@ def unavailable(action: str, folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise Unavailable(f'could not {action} "{folder.name}": {reason}') from error
+        raise refused_write(error, f'could not {action} "{folder.name}": {reason}') from error
 
 
 def sync(folder: Path) -> None:

@@ -99,10 +99,12 @@ def merge(
     """Write the run that can take the place of `runs`, pausing after each bounded piece of work.
 
     Times below `since` advance to it, so what a reader finds at or after since is the same. The old
-    runs are left alone. Closing the generator early leaves nothing behind.
+    runs are left alone. Closing the generator early leaves nothing behind. Raises `Damaged`.
     """
     size, rows = sum(run.size for run in runs), sum(run.rows for run in runs)
     limit = rows_for(size, rows, piece_rows) if rows else 1
+    for run in runs:
+        run.verify()
     with RunWriter(folder, layout, hull(run.cover for run in runs), since, limit) as writer:
         for piece in hash_pieces(layout, runs, limit):
             writer.write(piece)

@@ -10,7 +10,9 @@ and last hashes, and a checksum of all bytes before it, all of it with a checksu
 Opening reads only that and Arrow's footer, so its cost does not follow the size of the run, and a
 lookup opens only batches that can have an answer. A summary that is missing or damaged, or does not
 fit the name, the size or the layout, is found on opening; damage in the rows is found by `verify`,
-which reads them.
+which reads them. The owner verifies a run when it takes up the state of an earlier process, and
+before it merges the run into another, so that damage never gets a checksum that fits. The footer,
+which says where the batches are, has no checksum: each batch is compared with the summary.
 
 The file is mapped as long as the run, or any batch that came from it, is alive, and stays readable
 when its name is removed or given to another file: that is how Linux treats open files. A disk that
@@ -36,12 +38,15 @@ from waterclock.compute.arrangement.files import unavailable
 from waterclock.compute.arrangement.layout import Layout
 from waterclock.persist.errors import Damaged, FormatTooNew
 from waterclock.persist.hashing import Hashes
+from waterclock.persist.rows import TIME
 
 Places = npt.NDArray[np.int64]
 
 FORMAT = 2
 SUMMARY = b"waterclock.run"
 _READ_BYTES = 2**22
+_MAGIC_BYTES = 8
+"""What an Arrow file has in front of the stream of its messages."""
 _CHECK = 8
 """The digits of a summary's checksum, which come first."""
 
@@ -57,6 +62,11 @@ class Summary(msgspec.Struct, frozen=True):
     size: int
     crc32: int
     format: int = FORMAT
+
+    def ends(self, number: int) -> tuple[int, int, int]:
+        """How many rows the batch has, and its first and last hash."""
+        rows = self.starts[number + 1] - self.starts[number]
+        return rows, self.firsts[number], self.lasts[number]
 
     def encoded(self) -> bytes:
         text = msgspec.json.encode(self)
@@ -118,7 +128,14 @@ class Run:
             reader = pa.ipc.open_file(data)
             closing = reader.get_batch_with_custom_metadata(reader.num_record_batches - 1)
             summary = Summary.decoded(closing.custom_metadata[SUMMARY])
-        except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
+        except (
+            pa.ArrowException,
+            msgspec.MsgspecError,
+            OSError,
+            ValueError,
+            TypeError,
+            KeyError,
+        ) as error:
             raise _damaged(cover, "The file does not end as a run does.") from error
         if summary.name != cover.name or len(summary.starts) != reader.num_record_batches:
             raise _damaged(cover, "The file belongs to another run.")
@@ -191,6 +208,8 @@ class Run:
         """Read the whole run; `Damaged` if its bytes are not those that were written."""
         if checksum(self._data, self._summary.size) != self._summary.crc32:
             raise _damaged(self.cover, "Its checksum is wrong.")
+        for number in range(len(self._batches)):
+            self._batch(number)
 
     def _batch(self, number: int) -> tuple[pa.RecordBatch, Hashes]:
         opened = self._batches[number]
@@ -200,7 +219,10 @@ class Run:
                     batch = self._reader.get_batch(number)
                 except (OSError, pa.ArrowInvalid) as error:  # Arrow's footer leads astray
                     raise _damaged(self.cover, f"Batch {number} can not be read: {error}") from None
-                opened = batch, batch.column(0).to_numpy()
+                hashes = batch.column(0).to_numpy()
+                if _ends(hashes) != self._summary.ends(number):
+                    raise _damaged(self.cover, f"Batch {number} is not where it was.")
+                opened = batch, hashes
                 self._batches[number] = opened
         return opened
 
@@ -239,6 +261,27 @@ def checksum(data: pa.Buffer, size: int) -> int:
     for at in range(0, size, _READ_BYTES):
         crc32 = zlib.crc32(data.slice(at, min(_READ_BYTES, size - at)), crc32)
     return crc32
+
+
+def verify_file(folder: Path, cover: Cover) -> None:
+    """`Damaged` if the run is not as it was written, whatever operator it belongs to."""
+    try:
+        with pa.memory_map(str(folder / cover.name)) as file:
+            schema = pa.ipc.open_stream(file.read_buffer().slice(_MAGIC_BYTES)).schema
+        names = schema.names
+        at = names.index(TIME)
+        layout = Layout.of_schema(schema, names[1:at], tuple(names[at + 1 :]))
+    except FileNotFoundError as error:
+        raise _damaged(cover, "The file is missing.") from error
+    except (pa.ArrowException, OSError, ValueError, AssertionError, KeyError) as error:
+        raise _damaged(cover, "Its checksum is wrong: it does not begin as a run does.") from error
+    Run.open(folder, layout, cover).verify()
+
+
+def _ends(hashes: Hashes) -> tuple[int, int, int]:
+    if not len(hashes):
+        return 0, 0, 0
+    return len(hashes), int(hashes[0]), int(hashes[-1])
 
 
 def _damaged(cover: Cover, reason: str) -> Damaged:

@@ -250,7 +250,7 @@ class Dataflow:
         }
 
     def check_state(self) -> None:
-        """`Damaged` if files of the state are gone or broken. Reads the end of each."""
+        """`Damaged` if files of the state are gone or not what was written. Reads all of them."""
         for arrangement in self.arrangements.values():
             arrangement.check()
 

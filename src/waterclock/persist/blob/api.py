@@ -21,6 +21,11 @@ class Blob(Protocol):
     retry.
     """
 
+    @property
+    def keeps_checksums(self) -> bool:
+        """Whether the store itself sees to it that what is read is what was written."""
+        ...
+
     def put(self, key: str, data: bytes | pa.Buffer) -> None:
         """Store `data` under `key`: durable and visible as a whole once this returns.
 

@@ -25,7 +25,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from waterclock.persist.blob.keys import check_key, folder_of, is_part
-from waterclock.persist.errors import BlobMissing, Unavailable
+from waterclock.persist.errors import BlobMissing, refused_write
 from waterclock.persist.folders import make_folders, sync_folder
 
 _TEMPORARY = "tmp~"
@@ -47,6 +47,10 @@ class FileBlob:
             make_folders(self._root)
             self._synced_folders.add(self._root)
             self._temporary.mkdir(exist_ok=True)
+
+    @property
+    def keeps_checksums(self) -> bool:
+        return False
 
     def put(self, key: str, data: bytes | pa.Buffer) -> None:
         check_key(key)
@@ -151,7 +155,7 @@ def _unavailable(action: str, name: str) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise Unavailable(f'could not {action} object "{name}": {reason}') from error
+        raise refused_write(error, f'could not {action} object "{name}": {reason}') from error
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -25,6 +25,10 @@ class MemoryBlob:
         self._objects: dict[str, pa.Buffer] = {}
         self._lock = threading.Lock()
 
+    @property
+    def keeps_checksums(self) -> bool:
+        return False
+
     def put(self, key: str, data: bytes | pa.Buffer) -> None:
         check_key(key)
         copy = pa.py_buffer(data if isinstance(data, bytes) else data.to_pybytes())

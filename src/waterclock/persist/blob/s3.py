@@ -64,6 +64,10 @@ class S3Blob:
             raise Unavailable(f'bucket "{bucket}" does not exist', hint="Create the bucket first.")
         return cls(filesystem, base)
 
+    @property
+    def keeps_checksums(self) -> bool:
+        return True
+
     def put(self, key: str, data: bytes | pa.Buffer) -> None:
         check_key(key)
         # One write of everything: there is no error between two parts after which closing the

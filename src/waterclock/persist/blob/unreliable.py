@@ -27,6 +27,10 @@ class UnreliableBlob:
         """No call fails inside the block."""
         return self._faults.reliable()
 
+    @property
+    def keeps_checksums(self) -> bool:
+        return self._inner.keeps_checksums
+
     def put(self, key: str, data: bytes | pa.Buffer) -> None:
         self._faults.call(f'write object "{key}"', lambda: self._inner.put(key, data))
 

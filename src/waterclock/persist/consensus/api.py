@@ -16,14 +16,15 @@ from typing import Protocol
 
 class Consensus(Protocol):
     """Linearizable. Every method may raise `Unavailable`, which leaves the outcome of an append
-    unknown.
+    unknown, unless it is a `NotWritten`.
     """
 
     def append(self, position: int, entry: bytes) -> None:
         """Make `entry` durable at `position`, which must be `end()`.
 
         Raises `PositionTaken`, and changes nothing, if the log has or ever had an entry there. A
-        position beyond `end()` is a broken invariant of the caller (`AssertionError`).
+        position beyond `end()` is a broken invariant of the caller (`AssertionError`). After
+        `NotWritten` the position is free, for as long as this handle is the log's owner.
         """
         ...
 

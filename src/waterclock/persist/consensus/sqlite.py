@@ -11,12 +11,23 @@ A sync of a file that has grown also has to make durable how large the file is n
 takes two or three times as long as a sync of bytes written over others. So once the log is in use,
 the write-ahead log is made as large as it gets, and is only written over after that.
 
+What SQLite does not tell is that entries are missing at the end: a write-ahead log whose checksums
+stop fitting in the middle just ends there, and a broken page may hold fewer rows than it did. So
+opening compares the log with its witness (`witness.py`), and has SQLite look through the pages.
+That there is a witness is noted in the database itself, so that it can not be lost unnoticed; a log
+of an older version gets one when it is opened.
+
+An append that fails has not happened: SQLite has rolled it back, and the next one writes over what
+may have reached the file. Only if the process dies before that may opening find the entry after
+all.
+
 Does not work on network file systems, where the locks of SQLite do not.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import threading
 import time
@@ -30,7 +41,16 @@ from waterclock.persist.consensus.positions import (
     read_pages,
     refuse,
 )
-from waterclock.persist.errors import Damaged, Unavailable
+from waterclock.persist.consensus.witness import Witness
+from waterclock.persist.errors import (
+    FREE_SPACE,
+    MAKE_WRITABLE,
+    Damaged,
+    DiskFull,
+    NotWritten,
+    ReadOnlyDisk,
+    Unavailable,
+)
 
 _CREATE = "CREATE TABLE IF NOT EXISTS log (position INTEGER PRIMARY KEY, entry BLOB NOT NULL)"
 # At any other position the entry turns to NULL, which the table refuses. To insert from a SELECT
@@ -40,7 +60,7 @@ INSERT INTO log (position, entry)
 VALUES (?1, iif(?1 = ifnull((SELECT max(position) FROM log), 0) + 1, ?2, NULL))
 """
 _READ = "SELECT position, entry FROM log WHERE position >= ? ORDER BY position"
-_END = "SELECT ifnull(max(position), 0) + 1 FROM log"
+_LAST = "SELECT ifnull(max(position), 0) FROM log"
 _TRUNCATE = "DELETE FROM log WHERE position < ?"
 
 _PAGE = 8192
@@ -71,7 +91,11 @@ _GROW = (
     "ROLLBACK",
 )
 
-_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_WITNESSED = 1
+"""The user version of a database whose log has a witness."""
+# That a statement of ours makes no sense to SQLite (ERROR) says that the schema is not ours.
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+_RESTORE = "Restore the data from a backup."
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -90,18 +114,34 @@ class SqliteConsensus:
         self._page_bytes = page_bytes
         self._lock = threading.Lock()
         self._appends = 0
+        self._is_closed = False
         with self._translated("open"):
-            self._connection = sqlite3.connect(
-                path,
-                timeout=busy_timeout_ms / 1000,
-                isolation_level=None,
-                check_same_thread=False,
-            )
+            witness = Witness.open(path)
+        try:
+            if witness is not None and witness.position and not _has_content(path):
+                raise Damaged(f'log "{path}" is missing', hint=_RESTORE)
+            with self._translated("open"):
+                _make_private(path)
+                self._connection = sqlite3.connect(
+                    path,
+                    timeout=busy_timeout_ms / 1000,
+                    isolation_level=None,
+                    check_same_thread=False,
+                )
+        except BaseException:
+            if witness is not None:
+                witness.close()
+            raise
+        # An entry that damage has made text of is to be found, and not to fail as it is decoded.
+        self._connection.text_factory = lambda data: data.decode(errors="replace")
         try:
             with self._translated("open"):
                 self._set_up(time.monotonic() + busy_timeout_ms / 1000)
+                self._witness = witness = self._compared(witness)
         except BaseException:
             self._connection.close()
+            if witness is not None:
+                witness.close()
             raise
 
     def append(self, position: int, entry: bytes) -> None:
@@ -113,6 +153,9 @@ class SqliteConsensus:
                 if self._appends == _GROW_AFTER:
                     self._grow()
                 self._connection.execute(_APPEND, (position, entry))
+                # The entry is durable, whatever becomes of the witness: that is then behind.
+                with contextlib.suppress(OSError):
+                    self._witness.advance(position)
         except sqlite3.IntegrityError:
             refuse(position, self.end())
         except sqlite3.Error as error:
@@ -123,9 +166,9 @@ class SqliteConsensus:
 
     def end(self) -> int:
         with self._lock, self._translated("read"):
-            (end,) = self._connection.execute(_END).fetchone()
-        assert isinstance(end, int)
-        return end
+            (last,) = self._connection.execute(_LAST).fetchone()
+        assert isinstance(last, int)
+        return last + 1
 
     def truncate(self, before: int) -> None:
         # The end only grows, so what is checked here still holds when the entries go.
@@ -135,7 +178,13 @@ class SqliteConsensus:
 
     def close(self) -> None:
         with self._lock, self._translated("close"):
+            if self._is_closed:
+                return
+            self._is_closed = True
             self._connection.close()
+            with contextlib.suppress(OSError):
+                self._witness.sync()
+            self._witness.close()
 
     def _set_up(self, deadline: float) -> None:
         # SQLite does not always wait its turn for the change to a write-ahead log, so we do.
@@ -149,6 +198,29 @@ class SqliteConsensus:
                 if error.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() >= deadline:
                     raise
                 time.sleep(0.005)
+
+    def _compared(self, witness: Witness | None) -> Witness:
+        """The witness, or a first one for a log that never had any. Raises `Damaged`."""
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        for (found,) in self._connection.execute("PRAGMA quick_check(1)"):
+            if found != "ok":
+                raise Damaged(f'log "{self._path}" is damaged', detail=found, hint=_RESTORE)
+        witness = witness or Witness.open(self._path)  # another process may just have made it
+        if witness is None and version:
+            path = Witness.path_of(self._path)
+            raise Damaged(
+                f'file "{path}" is missing',
+                detail="It says how far the log was acknowledged.",
+                hint=_RESTORE,
+            )
+        (last,) = self._connection.execute(_LAST).fetchone()
+        if witness is None:
+            witness = Witness.create(self._path, last)
+        elif last < witness.position:
+            raise incomplete(self._path, last, witness.position)
+        if not version:
+            self._connection.execute(f"PRAGMA user_version = {_WITNESSED}")
+        return witness
 
     def _grow(self) -> None:
         """Make the write-ahead log as large as it gets, if nobody has done so."""
@@ -174,6 +246,11 @@ class SqliteConsensus:
             contextlib.closing(self._connection.execute(_READ, (start,))) as rows,
         ):
             for position, entry in rows:
+                if not isinstance(entry, bytes):
+                    raise Damaged(
+                        f'log "{self._path}" is damaged: entry {position} is no entry',
+                        hint=_RESTORE,
+                    )
                 page.append((position, entry))
                 size += len(entry)
                 if size >= self._page_bytes:
@@ -186,14 +263,43 @@ class SqliteConsensus:
             yield
         except sqlite3.Error as error:
             self._raise_for(error, action)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise Unavailable(f'could not {action} log "{self._path}": {reason}') from error
 
     def _raise_for(self, error: sqlite3.Error, action: str) -> NoReturn:
         """Tell `error` in our terms, except misuse of the connection, which is our mistake."""
-        code = getattr(error, "sqlite_errorcode", None)
-        if code is not None and code & 0xFF in _DAMAGE:
-            raise Damaged(
-                f'log "{self._path}" is damaged: {error}', hint="Restore the file from a backup."
-            ) from error
+        code = getattr(error, "sqlite_errorcode", -1) & 0xFF
+        message = f'could not {action} log "{self._path}": {error}'
+        if code in _DAMAGE:
+            raise Damaged(f'log "{self._path}" is damaged: {error}', hint=_RESTORE) from error
+        if code == sqlite3.SQLITE_FULL:
+            raise DiskFull(message, hint=FREE_SPACE) from error
+        if code == sqlite3.SQLITE_READONLY:
+            raise ReadOnlyDisk(message, hint=MAKE_WRITABLE) from error
         if isinstance(error, sqlite3.OperationalError):
-            raise Unavailable(f'could not {action} log "{self._path}": {error}') from error
+            raise NotWritten(message) from error
         raise error
+
+
+def incomplete(path: Path, last: int, acknowledged: int) -> Damaged:
+    """The log has lost entries that were acknowledged."""
+    return Damaged(
+        f'log "{path}" is damaged: acknowledged entries are missing at its end',
+        detail=f"It ends with entry {last}, and entry {acknowledged} was acknowledged.",
+        hint=_RESTORE,
+    )
+
+
+def _has_content(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
+def _make_private(path: Path) -> None:
+    """Make the file, if it is missing, for its owner only; SQLite gives its other files the same
+    mode.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        path.chmod(0o600)
+        return
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))

@@ -48,6 +48,10 @@ class MortalBlob:
     def __init__(self, inner: Blob, life: Life) -> None:
         self._inner, self._life = inner, life
 
+    @property
+    def keeps_checksums(self) -> bool:
+        return self._inner.keeps_checksums
+
     def put(self, key: str, data: bytes | pa.Buffer) -> None:
         self._life.call(lambda: self._inner.put(key, data))
 
