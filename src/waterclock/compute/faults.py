@@ -95,7 +95,18 @@ RESULT_TOO_LARGE = Reason(
     "the result is too large",
     hint="Ask for fewer rows or columns, or raise the server's setting max_result_bytes.",
 )
-_HINTED = {each.message: each for each in (RESULT_TOO_LARGE,)}
+PATTERN_TOO_SLOW = Reason(
+    "54000",
+    "matching the pattern takes too many steps",
+    hint="Write a pattern with fewer ways to match, or raise the server's setting"
+    " max_pattern_steps.",
+)
+VALUE_TOO_LARGE = Reason(
+    "54000",
+    "the value is too large",
+    hint="Make a shorter value, or raise the server's setting max_value_bytes.",
+)
+_HINTED = {each.message: each for each in (RESULT_TOO_LARGE, PATTERN_TOO_SLOW, VALUE_TOO_LARGE)}
 """What our own classes raise, by its message: Java gives no hints."""
 
 _KNOWN: Mapping[str, Reason] = {

@@ -61,6 +61,7 @@ class Configuration:
     max_result_bytes: int = 1 << 30
     """The rows of one result; see "Limits" in docs/operations.md, also for those below."""
     max_value_bytes: int = 64 << 20
+    max_pattern_steps: int = 100_000_000
     max_connections: int = 1000
     max_connections_per_address: int = 900
     max_unauthenticated_connections: int = 200
@@ -280,6 +281,7 @@ _READERS: Mapping[str, Callable[[_Given], Any]] = MappingProxyType(
         "log_level": _level,
         "max_result_bytes": _BYTES,
         "max_value_bytes": _integer(1 << 10, 1 << 30, "a number of bytes"),
+        "max_pattern_steps": _integer(1 << 16, 1 << 50, "a number of steps"),
         "max_connections": _COUNT,
         "max_connections_per_address": _COUNT,
         "max_unauthenticated_connections": _COUNT,

@@ -105,7 +105,9 @@ class Server:
         self._lock = lock = DirectoryLock(conf.data)
         pg_socket = self._listen(conf.pg_port, "--pg-port")
         http_socket = self._listen(conf.http_port, "--http-port")
-        self._spark = start_spark(conf.spark_master, conf.spark, self._scratch.absolute())
+        self._spark = start_spark(
+            conf.spark_master, _spark_settings(conf), self._scratch.absolute()
+        )
         data = self._data = await asyncio.to_thread(_open_data, conf, lock)
         await asyncio.to_thread(remove_others, self._scratch)
         if not is_loopback(conf.host):
@@ -270,6 +272,15 @@ def _open_database(
         ),
     )
     return Database(data, spark, Pace(tick_ms=configuration.tick), ticked, budgets)
+
+
+def _spark_settings(configuration: Configuration) -> dict[str, str]:
+    """What Spark is told: the user's settings, and the budgets that our functions there keep."""
+    return {
+        **configuration.spark,
+        "spark.waterclock.maxValueBytes": str(configuration.max_value_bytes),
+        "spark.waterclock.maxPatternSteps": str(configuration.max_pattern_steps),
+    }
 
 
 def _pg_limits(configuration: Configuration) -> Limits:

@@ -102,6 +102,7 @@ def _command(
 _LIMITS = (
     ("--max-result-bytes", "BYTES", "the rows of one result (default: 1 GiB)"),
     ("--max-value-bytes", "BYTES", "one value that a function makes (default: 64 MiB)"),
+    ("--max-pattern-steps", "N", "what one match of a pattern may take (default: 100000000)"),
     ("--max-connections", "N", "sessions at the same time (default: 1000)"),
     ("--max-connections-per-address", "N", "those from one address (default: 900)"),
     (

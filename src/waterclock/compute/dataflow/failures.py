@@ -96,7 +96,7 @@ _NUMERICS = "waterclock.Numerics"
 _WITHOUT_FAULTS = frozenset(
     f"waterclock.{name}"
     for name in (
-        *("Floats", "Angles", "Degrees", "Documents", "Matches", "NumberTexts"),
+        *("Floats", "Angles", "Degrees", "Documents", "NumberTexts"),
         "NumberReading",
     )
 )
@@ -115,6 +115,12 @@ _OF_NUMERICS = {
     ),
 }
 """What the methods of this class of ours say where they have no value; all others have one."""
+_OF_CLASSES = {
+    "waterclock.Matches": faults.PATTERN_TOO_SLOW,
+    "waterclock.Likes": faults.PATTERN_TOO_SLOW,
+    "waterclock.Texts": faults.VALUE_TOO_LARGE,
+}
+"""What methods of other classes of ours say where they have no value."""
 _DIVISIONS = frozenset({"Divide", "IntegralDivide", "Remainder", "Pmod"})
 _SUMS = frozenset(
     {"Add", "Subtract", "Multiply", "UnaryMinus", "Abs", "CheckOverflow", "CheckOverflowInSum"}
@@ -249,6 +255,8 @@ def _reason(part: Expression) -> Reason:
         return faults.DIVISION_BY_ZERO
     if (method := _method_of_ours(part)) is not None:
         return _OF_NUMERICS[method]
+    if part.kind == _CALL:
+        return _OF_CLASSES.get(part.java.staticObject().getName(), _UNKNOWN)
     if part.kind in _SUMS:
         return faults.out_of_range(_type_name(part))
     if part.kind == "Cast":

@@ -21,6 +21,9 @@ public final class Extensions extends AbstractFunction1 {
     private static final DataType HELD =
         DataType.fromDDL("struct<v: struct<w: decimal(38,0), f: decimal(36,36)>, s: smallint>");
 
+    private static final DataType TEXTS =
+        DataTypes.createArrayType(DataTypes.StringType, false);
+
     /** Functions of numbers that give numbers, and are called here as they are in Java. */
     private static final String[] EXACT = {
         "read", "parsed", "absolute", "negative", "sum", "difference", "product", "quotient",
@@ -58,6 +61,15 @@ public final class Extensions extends AbstractFunction1 {
         floats(extensions, Angles.class, ANGLES);
         floats(extensions, Degrees.class, DEGREES);
         add(extensions, Documents.class, "json_contains", "contains", DataTypes.BooleanType);
+        add(extensions, Texts.class, "room", "room", DataTypes.BooleanType);
+        add(extensions, Texts.class, "repeat", "repeat", DataTypes.StringType);
+        add(extensions, Texts.class, "lpad", "padLeft", DataTypes.StringType);
+        add(extensions, Texts.class, "rpad", "padRight", DataTypes.StringType);
+        add(extensions, Texts.class, "replace", "replace", DataTypes.StringType);
+        add(extensions, Likes.class, "like", "like", DataTypes.BooleanType);
+        add(extensions, Matches.class, "matches", "found", DataTypes.BooleanType);
+        add(extensions, Matches.class, "match_all", "all", TEXTS);
+        add(extensions, Matches.class, "match_split", "split", TEXTS);
         add(extensions, Matches.class, "match_count", "count", DataTypes.IntegerType);
         add(extensions, Matches.class, "match_group", "group", DataTypes.StringType);
         add(extensions, Matches.class, "match_place", "place", DataTypes.IntegerType);

@@ -140,7 +140,7 @@ class Walks:
                 )
             case path.LikeRegex(walk, pattern, flags):
                 regex = quoted(self._regex(pattern, flags))
-                return self._of_text(walk, lambda text: f"{text} RLIKE {regex}", current)
+                return self._of_text(walk, lambda text: f"WC_MATCHES({text}, {regex})", current)
             case path.Compared(sign, left, right):
                 return self._compared(sign, left, right, current)
             case _:

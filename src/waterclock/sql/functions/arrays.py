@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from waterclock.model.pg_types import BOOL, INT4, TEXT, PgType
+from waterclock.model.pg_types import BOOL, BYTEA, INT4, TEXT, PgType
 from waterclock.sql.dialect.equality import equality_key
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.letting import let
@@ -71,11 +71,14 @@ def _filled(use: Use) -> str:
     unknown = raised("22004", "dimension values cannot be null")
     many = raised("0A000", "an array of more than one dimension is not supported")
     large = raised("54000", "array size exceeds the maximum allowed (134217727)")
+    of_texts = use.arguments[0].type.oid in (TEXT.oid, BYTEA.oid)
+    size = "(8L + COALESCE(OCTET_LENGTH(f.v), 0))" if of_texts else "8L"
     body = (
         f"(CASE WHEN f.n IS NULL THEN {missing} WHEN EXISTS(f.n, e -> e IS NULL) THEN {unknown}"
         f" WHEN SIZE(f.n) = 0 OR EXISTS(f.n, e -> e = 0) THEN ARRAY_REPEAT(f.v, 0)"
         f" WHEN SIZE(f.n) > 1 THEN {many} WHEN NOT GET(f.n, 0) BETWEEN 0 AND 134217727"
-        f" THEN {large} ELSE ARRAY_REPEAT(f.v, GET(f.n, 0)) END)"
+        f" THEN {large} WHEN WC_ROOM(CAST(GET(f.n, 0) AS BIGINT) * {size})"
+        f" THEN ARRAY_REPEAT(f.v, GET(f.n, 0)) END)"
     )
     return let({"v": value, "n": sizes}, "f", body)
 

@@ -1,6 +1,9 @@
 """LIKE, SIMILAR TO and regular expressions.
 
-Patterns of PostgreSQL are rewritten for Java's engine. Where a pattern has to be rewritten it must
+Patterns of PostgreSQL are rewritten for Java's engine, which is called through classes of ours:
+they end what takes too long (`compute/jvm`). Spark's own LIKE is used only for patterns that it
+turns into comparisons.
+ Where a pattern has to be rewritten it must
 be a constant, and where the two engines would find different matches it is refused: PostgreSQL
 prefers the longest alternative, Java the first.
 """
@@ -15,6 +18,7 @@ from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.types import TEXT_ARRAY
 from waterclock.sql.functions.regexes import (
     Regex,
+    is_simple_like,
     java_regex,
     java_replacement,
     like_pattern,
@@ -28,15 +32,21 @@ def _like(word: str, *, negated: bool) -> SqlRule:
     def written(use: Use) -> str:
         value, pattern, *rest = use.arguments
         escape = rest[0].text if rest else "\\"
-        negation = "NOT " if negated else ""
         if pattern.text is not None and escape is not None:
-            text = quoted(like_pattern(pattern.text, escape))
-            return f"({value.sql} {negation}{word} {text})"
-        if not rest:
-            return f"({value.sql} {negation}{word} {pattern.sql})"
-        if escape is None or len(escape) != 1:
+            rewritten = like_pattern(pattern.text, escape)
+            if is_simple_like(rewritten):
+                negation = "NOT " if negated else ""
+                return f"({value.sql} {negation}{word} {quoted(rewritten)})"
+            wanted, escape = quoted(rewritten), "\\"
+        elif escape is None or len(escape) > 1:
             raise Refused("ESCAPE that is not one constant character")
-        return f"({value.sql} {negation}{word} {pattern.sql} ESCAPE {quoted(escape)})"
+        else:
+            wanted = pattern.sql
+        texts = [value.sql, wanted, quoted(escape)]
+        if word == "ILIKE":
+            texts = [f"LOWER({text})" for text in texts]
+        call = f"WC_LIKE({', '.join(texts)})"
+        return f"(NOT {call})" if negated else call
 
     return written
 
@@ -47,8 +57,8 @@ def _similar(*, negated: bool) -> SqlRule:
         escape = rest[0].text if rest else "\\"
         if pattern.text is None or escape is None:
             raise Refused("SIMILAR TO a pattern that is not a constant")
-        matched = f"{value.sql} RLIKE {quoted(similar_regex(pattern.text, escape))}"
-        return f"(NOT {matched})" if negated else f"({matched})"
+        matched = _found(value.sql, quoted(similar_regex(pattern.text, escape)))
+        return f"(NOT {matched})" if negated else matched
 
     return written
 
@@ -64,15 +74,25 @@ def _matches(flags: str, *, negated: bool) -> SqlRule:
         value, pattern = use.arguments
         if pattern.text is None:
             raise Refused("a regular expression that is not a constant")
-        matched = f"{value.sql} RLIKE {quoted(java_regex(pattern.text, flags).text)}"
-        return f"(NOT {matched})" if negated else f"({matched})"
+        matched = _found(value.sql, quoted(java_regex(pattern.text, flags).text))
+        return f"(NOT {matched})" if negated else matched
 
     return written
 
 
 def _regexp_like(use: Use) -> str:
     value, pattern, *flags = use.arguments
-    return f"({value.sql} RLIKE {quoted(_constant(pattern, *flags).text)})"
+    return _found(value.sql, quoted(_constant(pattern, *flags).text))
+
+
+def _found(value: str, text: str) -> str:
+    """Whether a pattern is found: in bounded time, which RLIKE would not promise."""
+    return f"WC_MATCHES({value}, {text})"
+
+
+def _first(value: str, text: str, group: int) -> str:
+    """What a group of the first match holds; null if there is none."""
+    return f"WC_MATCH_GROUP({value}, {text}, 1, 1, {group})"
 
 
 def _replaced(use: Use) -> str:
@@ -81,17 +101,15 @@ def _replaced(use: Use) -> str:
     regex.require_unambiguous()
     if replacement.text is None:
         raise Refused("a replacement that is not a constant")
-    if regex.is_global:
-        new = java_replacement(replacement.text, regex.groups)
-        return f"REGEXP_REPLACE({value.sql}, {quoted(regex.text)}, {quoted(new)})"
-    new = "$1" + java_replacement(replacement.text, regex.groups, shift=1)
-    return f"REGEXP_REPLACE({value.sql}, {quoted(regex.first_only)}, {quoted(new)})"
+    new = quoted(java_replacement(replacement.text, regex.groups))
+    which = 0 if regex.is_global else 1
+    return f"WC_MATCH_REPLACED({value.sql}, {quoted(regex.text)}, {new}, 1, {which})"
 
 
 def _match(use: Use) -> str:
     value, regex, numbers = _searched(use)
     text = quoted(regex.text)
-    return f"(CASE WHEN {value} RLIKE {text} THEN {_groups(value, text, numbers)} END)"
+    return f"(CASE WHEN {_found(value, text)} THEN {_groups(value, text, numbers)} END)"
 
 
 def matches(use: Use) -> str:
@@ -100,9 +118,10 @@ def matches(use: Use) -> str:
     text = quoted(regex.text)
     if not regex.is_global:
         one = f"ARRAY({_groups(value, text, numbers)})"
-        return f"(CASE WHEN {value} RLIKE {text} THEN {one} ELSE CAST(ARRAY() AS {_ARRAYS}) END)"
+        none = f"CAST(ARRAY() AS {_ARRAYS})"
+        return f"(CASE WHEN {_found(value, text)} THEN {one} ELSE {none} END)"
     regex.require_characters()
-    found = {f"g{n}": f"REGEXP_EXTRACT_ALL({value}, {text}, {n})" for n in numbers}
+    found = {f"g{n}": f"WC_MATCH_ALL({value}, {text}, {n})" for n in numbers}
     groups = ", ".join(f"GET(m.g{n}, i)" for n in numbers)
     return let(found, "m", f"TRANSFORM(m.g{numbers[0]}, (x, i) -> ARRAY({groups}))")
 
@@ -118,7 +137,7 @@ def _searched(use: Use) -> tuple[str, Regex, Sequence[int]]:
 
 def _groups(value: str, text: str, numbers: Sequence[int]) -> str:
     """What the groups of the first match hold, as an array."""
-    groups = ", ".join(f"REGEXP_EXTRACT({value}, {text}, {number})" for number in numbers)
+    groups = ", ".join(_first(value, text, number) for number in numbers)
     return f"ARRAY({groups})"
 
 
@@ -128,8 +147,7 @@ def _substring(use: Use) -> str:
     regex.require_unambiguous()
     regex.require_groups_that_match()
     text, number = quoted(regex.text), 1 if regex.groups else 0
-    extracted = f"REGEXP_EXTRACT({value.sql}, {text}, {number})"
-    return f"(CASE WHEN {value.sql} RLIKE {text} THEN {extracted} END)"
+    return _first(value.sql, text, number)
 
 
 def _similar_substring(use: Use) -> str:
@@ -139,32 +157,28 @@ def _similar_substring(use: Use) -> str:
         raise Refused("a pattern of SUBSTRING that is not a constant")
     regex, has_parts = similar_parts(pattern.text, escape.text)
     text = quoted(regex)
-    extracted = f"REGEXP_EXTRACT({value.sql}, {text}, {int(has_parts)})"
-    return f"(CASE WHEN {value.sql} RLIKE {text} THEN {extracted} END)"
+    return _first(value.sql, text, int(has_parts))
 
 
 def _count(use: Use) -> str:
     value, pattern = use.arguments
     regex = _constant(pattern)
     regex.require_unambiguous()
-    return f"REGEXP_COUNT({value.sql}, {quoted(regex.text)})"
+    return f"WC_MATCH_COUNT({value.sql}, {quoted(regex.text)}, 1)"
 
 
 def _first_match(use: Use) -> str:
     value, pattern = use.arguments
     regex = _constant(pattern)
     regex.require_unambiguous()
-    text = quoted(regex.text)
-    return f"(CASE WHEN {value.sql} RLIKE {text} THEN REGEXP_EXTRACT({value.sql}, {text}, 0) END)"
+    return _first(value.sql, quoted(regex.text), 0)
 
 
 def _where(use: Use) -> str:
     value, pattern = use.arguments
     regex = _constant(pattern)
     regex.require_unambiguous()
-    before = f"REGEXP_EXTRACT({value.sql}, {quoted(regex.first_only)}, 1)"
-    found = f"{value.sql} RLIKE {quoted(regex.text)}"
-    return f"(CASE WHEN {found} THEN CHAR_LENGTH({before}) + 1 WHEN NOT {found} THEN 0 END)"
+    return f"WC_MATCH_PLACE({value.sql}, {quoted(regex.text)}, 1, 1, 0, 0)"
 
 
 def split(use: Use) -> str:
@@ -173,7 +187,7 @@ def split(use: Use) -> str:
     regex = _constant(pattern, *flags)
     regex.require_unambiguous()
     regex.require_characters()
-    return f"SPLIT({value.sql}, {quoted(regex.text)}, -1)"
+    return f"WC_MATCH_SPLIT({value.sql}, {quoted(regex.text)})"
 
 
 _ARRAYS = "ARRAY<ARRAY<STRING>>"

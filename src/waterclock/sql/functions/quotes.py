@@ -116,7 +116,7 @@ def _padded(text: str, found: re.Match[str], width: str | None) -> str:
     """With blanks up to a width; what is longer stays whole. Below 0 they are on the right."""
     if width is None:
         return text
-    blanks = f"REPEAT(' ', ABS({width}) - CHAR_LENGTH({text}))"
+    blanks = f"WC_REPEAT(' ', ABS({width}) - CHAR_LENGTH({text}))"
     left, right = f"CONCAT({text}, {blanks})", f"CONCAT({blanks}, {text})"
     if found["left"] or found["width"] != "*":
         return left if found["left"] else right

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from waterclock.sql.functions.ambiguity import require_bounded
 from waterclock.sql.functions.registry import Invalid, Refused
 
 _WORD = "\\p{IsAlphabetic}\\p{IsDigit}_"
@@ -44,6 +45,7 @@ _DANGLING = re.compile(rf"(?:\A|[(|^$]|{_REPEATS}\??+){_REPEATS}")
 _NESTING = {"(": 1, ")": -1}
 _DIGITS = tuple("0123456789")
 _MOST_REPEATS = 255
+_SIMPLE_LIKE = re.compile(r"[^_%\\]*|[^_%\\]+%|%[^_%\\]+%?|[^_%\\]+%[^_%\\]+", re.DOTALL)
 _QUANTIFIER = re.compile(r"\{[0-9]+(,[0-9]*)?\}")
 
 
@@ -55,14 +57,6 @@ class Regex:
     groups: int
     source: str
     is_global: bool = False
-
-    @property
-    def first_only(self) -> str:
-        """The same with everything before the first match as a group in front."""
-        flags, _, body = self.text.partition(")") if self.text.startswith("(?") else ("", "", "")
-        if flags and ":" not in flags:
-            return f"{flags})(?s:\\A(.*?))(?:{body})"
-        return f"(?s:\\A(.*?))(?:{self.text})"
 
     def require_unambiguous(self) -> None:
         """`Refused` if the engines may prefer different matches."""
@@ -153,6 +147,7 @@ def java_regex(source: str, flags: str = "") -> Regex:
     _check_quantifiers(source)
     body, groups = _body(source, lines=lines)
     prefix = f"(?{inline}d)"  # only a line feed ends a line
+    require_bounded(body)
     return Regex(prefix + body, groups, source, "g" in flags)
 
 
@@ -260,7 +255,7 @@ def _bracket(source: str, at: int) -> tuple[str, int]:
     raise Invalid("2201B", "invalid regular expression: brackets [] not balanced")
 
 
-def java_replacement(text: str, groups: int, shift: int = 0) -> str:
+def java_replacement(text: str, groups: int) -> str:
     r"""A replacement: `\1` is a group, or nothing if there is no such; `\&` the whole match."""
     out: list[str] = []
     at = 0
@@ -269,11 +264,9 @@ def java_replacement(text: str, groups: int, shift: int = 0) -> str:
         following = text[at + 1 : at + 2]
         if character == "\\" and following.isdigit() and following != "0":
             if int(following) <= groups:
-                out.append(f"${int(following) + shift}")
+                out.append(f"${int(following)}")
             at += 2
         elif character == "\\" and following == "&":
-            if shift:
-                raise Refused("\\& in the replacement of a first match")
             out.append("$0")
             at += 2
         elif character == "\\":
@@ -305,9 +298,16 @@ def like_pattern(pattern: str, escape: str) -> str:
     return "".join(out)
 
 
+def is_simple_like(pattern: str) -> bool:
+    """Whether Spark compares beginnings, ends or parts instead of matching the pattern."""
+    return _SIMPLE_LIKE.fullmatch(pattern) is not None
+
+
 def similar_regex(pattern: str, escape: str) -> str:
     """A SIMILAR TO pattern as a regular expression of Java's."""
-    return "(?s)\\A(?:" + _similar_body(pattern, escape) + ")\\z"
+    body = _similar_body(pattern, escape)
+    require_bounded(body)
+    return f"(?s)\\A(?:{body})\\z"
 
 
 def similar_parts(pattern: str, escape: str) -> tuple[str, bool]:
@@ -327,6 +327,7 @@ def similar_parts(pattern: str, escape: str) -> tuple[str, bool]:
         raise Refused("SUBSTRING by such a pattern", "Use a regular expression.")
     first, second, third = (_similar_body(part, escape) for part in parts)
     lazy = first.replace(".*", ".*?")
+    require_bounded(f"{lazy}({second}){third}")
     return f"(?s)\\A{lazy}({second}){third}\\z", True
 
 

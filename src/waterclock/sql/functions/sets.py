@@ -71,8 +71,8 @@ def _numeric_series(use: Use) -> str:
     values = f"TRANSFORM(SEQUENCE(0L, {count}), n -> CAST({start} + n * {step} AS {kind}))"
     going = f"({step} > 0 AND {start} <= {stop}) OR ({step} < 0 AND {start} >= {stop})"
     return (
-        f"(CASE WHEN {step} = 0 THEN {_ZERO_STEP} WHEN {going} THEN {values}"
-        f" ELSE CAST(ARRAY() AS ARRAY<{kind}>) END)"
+        f"(CASE WHEN {step} = 0 THEN {_ZERO_STEP} WHEN {count} >= {_MOST} THEN {_TOO_MANY}"
+        f" WHEN {going} THEN {values} ELSE CAST(ARRAY() AS ARRAY<{kind}>) END)"
     )
 
 
@@ -116,7 +116,10 @@ def _time_series(use: Use) -> str:
     kept = f"FILTER({values}, m -> {ahead.format('m')})"
     going = ahead.format(start.sql)
     empty = f"CAST(ARRAY() AS ARRAY<{spark_type(start.type)}>)"
-    return f"(CASE WHEN {length} = 0 THEN {_ZERO_STEP} WHEN {going} THEN {kept} ELSE {empty} END)"
+    return (
+        f"(CASE WHEN {length} = 0 THEN {_ZERO_STEP} WHEN {count} >= {_MOST} THEN {_TOO_MANY}"
+        f" WHEN {going} THEN {kept} ELSE {empty} END)"
+    )
 
 
 def _later(moment: str, span: dt.Span, use: Use, *, zoned: bool) -> str:

@@ -66,22 +66,12 @@ _CHARACTER = (
 )
 
 
-_LONGEST = 64 * 1024 * 1024
-"""Of texts that are made longer; PostgreSQL refuses those from 1 GB on."""
-_TOO_LONG = raised("54000", "requested length too large")
-_REPEATED = (
-    f"(CASE WHEN CAST(OCTET_LENGTH({{0}}) AS BIGINT) * {{1}} > {_LONGEST} THEN {_TOO_LONG}"
-    " ELSE REPEAT({0}, {1}) END)"
-)
-
-
 def _filled(side: str, filling: str) -> str:
     """Without anything to fill with, a text is only cut."""
     return (
         f"(CASE WHEN {{0}} IS NULL OR {{1}} IS NULL OR {filling} IS NULL THEN NULL"
-        f" WHEN {{1}} > {_LONGEST} THEN {_TOO_LONG}"
         f" WHEN {filling} = '' THEN LEFT({{0}}, GREATEST({{1}}, 0))"
-        f" ELSE {side}({{0}}, {{1}}, {filling}) END)"
+        f" ELSE WC_{side}({{0}}, {{1}}, {filling}) END)"
     )
 
 
@@ -186,12 +176,14 @@ FUNCTIONS: tuple[Function, ...] = (
     scalar("lpad", (TEXT, INT4, TEXT), TEXT, _filled("LPAD", "{2}"), "Filled on the left."),
     scalar("rpad", (TEXT, INT4), TEXT, _filled("RPAD", "' '"), "Filled on the right to a length."),
     scalar("rpad", (TEXT, INT4, TEXT), TEXT, _filled("RPAD", "{2}"), "Filled on the right."),
-    scalar("replace", (TEXT, TEXT, TEXT), TEXT, "REPLACE({0}, {1}, {2})", "All of one by another."),
+    scalar(
+        "replace", (TEXT, TEXT, TEXT), TEXT, "WC_REPLACE({0}, {1}, {2})", "All of one by another."
+    ),
     scalar("translate", (TEXT, TEXT, TEXT), TEXT, "TRANSLATE({0}, {1}, {2})", "Characters mapped."),
     scalar("strpos", (TEXT, TEXT), INT4, "LOCATE({1}, {0})", "Where the second is; 0 if nowhere."),
     scalar("position", (TEXT, TEXT), INT4, "LOCATE({1}, {0})", "Where the second is in the first."),
     scalar("split_part", (TEXT, TEXT, INT4), TEXT, _split_part, "One field of a list in a text."),
-    scalar("repeat", (TEXT, INT4), TEXT, _REPEATED, "The text so many times."),
+    scalar("repeat", (TEXT, INT4), TEXT, "WC_REPEAT({0}, {1})", "The text so many times."),
     scalar("reverse", (TEXT,), TEXT, "REVERSE({0})", "The text backwards."),
     scalar("concat", (ANY,), TEXT, _concat, "All as one text.", is_variadic=True, never_null=True),
     scalar("concat_ws", (TEXT, ANY), TEXT, _concat_ws, "All with a separator.", is_variadic=True),
