@@ -19,6 +19,7 @@ import io
 import json
 import os
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -178,6 +179,40 @@ def _taken(pid: int) -> dict[str, int]:
     return {what: size >> 10 for what, size in kilobytes.items()}
 
 
+class Visitor(threading.Thread):
+    """Somebody who works by hand meanwhile: one row into a table that the view reads, and DDL."""
+
+    def __init__(self, dsn: str) -> None:
+        super().__init__(daemon=True)
+        self._dsn = dsn
+        self._over = threading.Event()
+        self.took: dict[str, list[float]] = defaultdict(list)
+
+    def run(self) -> None:
+        texts = (
+            "SELECT 1",
+            "INSERT INTO bid VALUES (-1, 0, 0, '2000-01-01')",
+            "CREATE TABLE visited (a int)",
+            "DROP TABLE visited",
+        )
+        with psycopg.connect(self._dsn, autocommit=True) as connection:
+            while not self._over.wait(0.5):
+                for text in texts:
+                    began = time.monotonic()
+                    connection.execute(text)
+                    self.took[text.split()[0]].append(time.monotonic() - began)
+
+    def close(self) -> dict[str, list[float]]:
+        """The median and the 99th percentile of each kind of statement, in milliseconds."""
+        self._over.set()
+        self.join()
+        sorted_ms = {kind: sorted(1e3 * s for s in took) for kind, took in self.took.items()}
+        return {
+            kind: [round(ms[len(ms) // 2], 1), round(ms[int(len(ms) * 0.99)], 1)]
+            for kind, ms in sorted_ms.items()
+        }
+
+
 class Run:
     """A server, a view over two tables, and a writer that goes as fast as it may."""
 
@@ -279,6 +314,8 @@ def run(
             driven = Run(server, memory, expected)
             if held:
                 _signal(server, signal.SIGSTOP)
+            visitor = Visitor(server.dsn)
+            visitor.start()
             began = time.monotonic()
             if minutes is None:
                 left = iter(range(transactions))
@@ -286,10 +323,13 @@ def run(
             else:
                 driven.write(lambda: time.monotonic() > began + minutes * 60)
             written = time.monotonic() - began
+            visited = visitor.close()
             if held:
                 _signal(server, signal.SIGCONT)
             settled = driven.settle(1800)
             memory.close()
+            delays = [each for each in metrics_of(server).splitlines() if "delay" in each]
+            complaints = server.complaints
     return {
         "rows": driven.rows,
         "written_s": round(written, 1),
@@ -297,11 +337,15 @@ def run(
         "caught_up_s": round(settled, 1),
         "worst_lag_s": round(max(driven.lags, default=0), 1),
         "notices": len(driven.notices),
+        "delays": [each for each in delays if not each.startswith("#")],
+        "visitor_p50_p99_ms": visited,
+        "complaints": complaints,
         "memory_mb": dict(sorted(memory.highest.items())),
     }
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # and so is the server
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--transactions", type=int, default=200)

@@ -133,10 +133,10 @@ class Backpressure:
         found = [known[each] for each in collections if each in known]
         worst = max(found, key=lambda each: each.pressure, default=None)
         factor = 0.0 if worst is None else factor_at(worst.pressure)
-        if worst is None or not factor or not rows:
+        most_s = self._bounds.most_delay_s
+        if worst is None or not factor or not rows or not most_s:
             return 0.0
         own_s = rows / worst.rows_per_s * factor
-        most_s = self._bounds.most_delay_s
         now = self._clock()
         with self._lock:
             self._free_at = min(max(now, self._free_at) + own_s, now + most_s)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pytest
 
 from waterclock.model.ids import GlobalId
 from waterclock.storage.reclock.shape import KAFKA
+from waterclock.storage.sources import loop
 from waterclock.storage.sources.api import Connector, Kind, Probe, SourceDescription, Surroundings
 from waterclock.storage.sources.errors import UnknownKind
 from waterclock.storage.sources.loop import Ingestions
@@ -31,6 +32,8 @@ class Stage:
         self.world = SourceWorld()
         self.kinds: dict[str, Kind] = {}
         self.changed: list[int] = []
+        self.wrote: list[int] = []
+        self.rest_s = 0.0
         self.loop = Ingestions(
             self.world.storage,
             self.world.store,
@@ -39,7 +42,14 @@ class Stage:
             self.world.holds.take,
             interval_ms=20,
             changed=self.changed.append,
+            delay_s=self.delay_s,
         )
+
+    def delay_s(self, collections: Collection[GlobalId], rows: int) -> float:
+        """How long a source is to rest after it wrote so many rows."""
+        assert collections
+        self.wrote.append(rows)
+        return self.rest_s
 
     def add(self, upstream: Upstream, kind: Kind | None = None) -> SourceDescription:
         name = f"{KIND}{len(self.kinds)}"
@@ -132,6 +142,25 @@ def test_the_bell_lets_resting_sources_look_at_once(stage: Stage) -> None:
     upstream.partitions[0].append("a")
     stage.loop.wake()
     wait_until(lambda: stage.count(slow) == 1)
+
+
+def test_a_source_rests_when_views_are_behind(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waits for it does not wake it either, and other sources go on."""
+    monkeypatch.setattr(loop, "_LONGEST_REST_S", 600.0)
+    stage.rest_s = 600.0
+    upstream, other = Upstream({0: ["a", "b"]}), Upstream({0: []})
+    resting, well = stage.add(upstream), stage.add(other)
+    wait_until(lambda: stage.wrote == [2])
+    stage.rest_s = 0.0
+    upstream.partitions[0].append("c")
+    for number in range(3):
+        stage.loop.wake()
+        other.partitions[0].append(f"m{number}")
+        wait_until(lambda wanted=number + 1: stage.count(well) == wanted)
+    assert stage.count(resting) == 2
+    assert stage.wrote == [2, 1, 1, 1]
 
 
 def test_unknown_kinds_are_refused(stage: Stage) -> None:
