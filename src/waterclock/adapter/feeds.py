@@ -3,12 +3,17 @@
 A feed gives batches to whoever asks, waits while there is none, and can be asked to wait only so
 long. It follows by sitting at a pump, and reads for itself what came there before it sat down.
 Being interrupted while it waits loses nothing.
+
+A slow receiver costs no memory. What is large waits in a file, the seat at the pump holds little,
+and what comes beyond that is read from storage when it is asked for: the hold on the collection
+keeps it there. The right to read is looked at again whenever the catalog has changed.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,6 +23,7 @@ from waterclock.adapter.envelopes import Shape
 from waterclock.adapter.following import Step, Steps
 from waterclock.adapter.pumps import Followed, Pump, Pumps, Seat
 from waterclock.adapter.reading import Moment
+from waterclock.adapter.results import pieces
 from waterclock.errors import WaterclockError
 from waterclock.persist.rows import DIFF, TIME
 
@@ -25,8 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from waterclock.adapter.coordinator import Coordinator
+    from waterclock.catalog.catalog import Catalog
 
-_BATCH_ROWS = 8192
+_FEW_ROWS = 1000
+"""So many rows are shown sooner than another thread would be awake to do it."""
 
 
 class Feed:
@@ -41,8 +49,12 @@ class Feed:
         moment: Moment,
         up_to: int | None,
         at_close: Callable[[], Awaitable[None]] | None = None,
+        require_right: Callable[[Catalog], None] | None = None,
     ) -> None:
-        """Takes the moment over. The changes are those after it, and before `up_to`."""
+        """Takes the moment over. The changes are those after it, and before `up_to`.
+
+        `require_right` raises if the receiver may not read any more, by the catalog that is given.
+        """
         self._core = core
         self._pumps = pumps
         self._followed = followed
@@ -50,6 +62,9 @@ class Feed:
         self._moment = moment
         self._up_to = up_to
         self._at_close = at_close
+        self._require_right = require_right
+        self._allowed_by: Catalog | None = None
+        """The catalog in which the receiver was last found to have the right."""
         self._position = moment.time + 1
         """Everything before this time has been taken."""
         self._ready: deque[pa.RecordBatch] = deque()
@@ -59,13 +74,16 @@ class Feed:
         """Where we sit, and from which time on everything comes there."""
         self._own: Steps | None = None
         self._reading: asyncio.Future[Step | None] | None = None
+        self._shaping: tuple[Step, asyncio.Future[list[pa.RecordBatch]]] | None = None
 
-    def begin(self, contents: pa.Table | None) -> None:
+    async def begin(self, contents: pa.Table | None) -> None:
         """Show the contents at the moment, if they are wanted, before all changes."""
         if self._shape.progress:
             self._ready.append(self._shape.statement(self._moment.time))
         if contents is not None:
-            self._ready += self._batches(_as_updates(contents, self._moment.time))
+            shown = partial(self._batches, _as_updates(contents, self._moment.time))
+            few = contents.num_rows <= _FEW_ROWS
+            self._ready += shown() if few else await asyncio.to_thread(shown)
         if self._shape.progress and self._has_ended and self._up_to is not None:
             self._ready.append(self._shape.statement(self._up_to))
 
@@ -87,17 +105,35 @@ class Feed:
         """The next batch; None if none comes within the time, or ever. Raises what ended it."""
         clock = asyncio.get_running_loop().time
         deadline = None if seconds is None else clock() + seconds
-        while not self._ready:
+        while True:
+            self.check_right()
+            if self._ready:
+                return self._ready.popleft()
             if self._failure is not None:
                 raise self._failure
             if self._has_ended:
                 return None
-            step = await self._next_step(deadline)
-            if step is not None:
-                self._take(step)
-            elif deadline is not None and clock() >= deadline:
+            if self._shaping is not None:
+                await self._shaped(deadline)
+            elif (step := await self._next_step(deadline)) is not None:
+                await self._take(step)
+            if self._ready:
+                continue
+            if deadline is not None and clock() >= deadline:
                 return None
-        return self._ready.popleft()
+
+    def check_right(self) -> None:
+        """Raise if the receiver may not read any more, and end then."""
+        current = self._core.current
+        if self._require_right is None or self._allowed_by is current:
+            return
+        try:
+            self._require_right(current)
+        except WaterclockError as error:
+            self._ready.clear()
+            self._failure = error
+            raise
+        self._allowed_by = current
 
     async def aclose(self) -> None:
         """Let go of everything. Closing it again does nothing."""
@@ -107,6 +143,7 @@ class Feed:
             pump.leave(seat)
             self._sitting = None
         await self._stop_reading()
+        self._ready.clear()
         self._moment.close()
         at_close, self._at_close = self._at_close, None
         if at_close is not None:
@@ -158,7 +195,29 @@ class Feed:
 
     # What becomes of them
 
-    def _take(self, step: Step) -> None:
+    async def _take(self, step: Step) -> None:
+        """Have a step shown: at once if it is short, else in another thread."""
+        if step.updates.num_rows <= _FEW_ROWS:
+            self._keep(step, self._shown(step, self._end_of(step)))
+        else:
+            work = asyncio.to_thread(self._shown, step, self._end_of(step))
+            self._shaping = step, asyncio.ensure_future(work)
+
+    async def _shaped(self, deadline: float | None) -> None:
+        """Wait for the other thread. Whoever is interrupted finds it here again."""
+        assert self._shaping is not None
+        step, work = self._shaping
+        await _wait(work, deadline)
+        if work.done():
+            self._shaping = None
+            self._keep(step, work.result())
+
+    def _end_of(self, step: Step) -> int | None:
+        if self._up_to is not None and (step.upper is None or step.upper >= self._up_to):
+            return self._up_to
+        return step.upper
+
+    def _keep(self, step: Step, shown: list[pa.RecordBatch]) -> None:
         end = step.upper
         if self._up_to is not None and (end is None or end >= self._up_to):
             end = self._up_to
@@ -167,7 +226,7 @@ class Feed:
             self._has_ended = True
         elif step.failure is not None:
             self._failure = step.failure
-        self._ready += self._shown(step, end)
+        self._ready += shown
         if end is None:
             return
         if self._shape.progress and end > self._position:
@@ -192,8 +251,8 @@ class Feed:
     def _batches(self, updates: pa.Table) -> list[pa.RecordBatch]:
         if not updates.num_rows:
             return []
-        shown = self._shape.shown(updates).combine_chunks()
-        return [b for b in shown.to_batches(max_chunksize=_BATCH_ROWS) if b.num_rows]
+        shown = self._core.spool.hold(self._shape.shown(updates))
+        return [batch for batch in pieces(shown) if batch.num_rows]
 
 
 def _as_updates(contents: pa.Table, at: int) -> pa.Table:

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 256
 MAX_ROWS = 100_000
+MAX_BYTES = 16 << 20
 """How much waits at a seat before it is lost."""
+_LOOK_AGAIN_S = LOOK_AGAIN_S / 2
+"""So soon is it noticed that the catalog has changed, and with it maybe who may read."""
 
 
 class Followed(NamedTuple):
@@ -47,12 +50,14 @@ class Seat:
     def __init__(self) -> None:
         self._steps: deque[Step] = deque()
         self._rows = 0
+        self._bytes = 0
         self.is_lost = False
         self.news = asyncio.Event()
 
     def offer(self, step: Step) -> bool:
         """Put a step here; false if there is no room, and the seat is lost."""
         many = self._rows + step.updates.num_rows > MAX_ROWS
+        many = many or self._bytes + step.updates.nbytes > MAX_BYTES
         if self._steps and (many or len(self._steps) >= MAX_STEPS):
             self.lose()
             return False
@@ -60,6 +65,7 @@ class Seat:
             step = Step(self._steps.pop().lower, step.upper, step.updates)
         self._steps.append(step)
         self._rows += step.updates.num_rows
+        self._bytes += step.updates.nbytes
         self.news.set()
         return True
 
@@ -76,6 +82,7 @@ class Seat:
             return None
         step = self._steps.popleft()
         self._rows -= step.updates.num_rows
+        self._bytes -= step.updates.nbytes
         return step
 
 
@@ -91,6 +98,7 @@ class Pump:
         self._core = core
         self._seats: set[Seat] = set()
         self._bell = Bell()
+        self._catalog = core.current
         self.complete_to = after + 1
         """Every step before this time has been handed out."""
         self.is_over = False
@@ -132,9 +140,10 @@ class Pump:
                 step = await asyncio.to_thread(steps.read)
                 if step is None:
                     self._core.require_sources(self._watched)
-                    await self._bell.wait(LOOK_AGAIN_S)
+                    await self._bell.wait(_LOOK_AGAIN_S)
                 else:
                     self._hand_out(step)
+                self._tell_of_change()
         except WaterclockError as error:
             nothing = self._make[2].empty_table()
             self._hand_out(Step(self.complete_to, self.complete_to, nothing, error))
@@ -145,6 +154,14 @@ class Pump:
             self._hold.close()
             if steps is not None:
                 await asyncio.to_thread(steps.close)
+
+    def _tell_of_change(self) -> None:
+        """Let everybody here look whether they may still read, if the catalog has changed."""
+        current = self._core.current
+        if current is not self._catalog:
+            self._catalog = current
+            for seat in self._seats:
+                seat.news.set()
 
     def _hand_out(self, step: Step) -> None:
         self._seats = {seat for seat in self._seats if seat.offer(step)}

@@ -40,6 +40,7 @@ from waterclock.adapter.errors import (
     UnknownCursor,
     UnknownStatement,
 )
+from waterclock.adapter.feeds import Feed
 from waterclock.adapter.offload import SMALL_TEXT
 from waterclock.adapter.portals import (
     Portal,
@@ -370,6 +371,8 @@ class SqlSession:
         assert rows is not None
         while count is None or count > 0:
             if portal.left:
+                if isinstance(rows.batches, Feed):
+                    rows.batches.check_right()
                 batch = portal.left.pop(0)
             else:
                 try:

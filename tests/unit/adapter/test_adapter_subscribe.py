@@ -16,6 +16,7 @@ from waterclock.adapter.api import CopyOut, Rows
 from waterclock.adapter.errors import StatementCancelled, ViewInError
 from waterclock.adapter.feeds import Feed
 from waterclock.adapter.following import RelationGone
+from waterclock.catalog.errors import PermissionDenied
 from waterclock.testing.adapter_world import AdapterWorld, Client, in_world, rows_of
 
 SECONDS = 240.0
@@ -375,3 +376,45 @@ async def test_cursors_over_subscribe(world: AdapterWorld) -> None:
     assert await client.tag("CLOSE c") == "CLOSE CURSOR"
     await client.run("COMMIT")
     assert await all_is_let_go(world)
+
+
+@in_world
+async def test_a_subscription_ends_when_its_right_is_revoked(world: AdapterWorld) -> None:
+    owner = await made(world)
+    await owner.run("CREATE ROLE reader LOGIN; GRANT SELECT ON t TO reader")
+    reader, other = await world.connect("reader"), await world.connect()
+    async with subscribed(other, "SUBSCRIBE t") as others:
+        async with subscribed(reader, "SUBSCRIBE t WITH (SNAPSHOT = false)") as stream:
+            await owner.run("INSERT INTO t VALUES (3, 'three')")
+            assert body(await stream.get(1)) == [(1, 3, "three")]
+            waiting = asyncio.ensure_future(stream.get(2))
+            while not waiting.done() and not world.front.pumps:
+                await asyncio.sleep(0)
+            await owner.run("REVOKE SELECT ON t FROM reader")
+            await owner.run("INSERT INTO t VALUES (4, 'secret')")
+            with pytest.raises(PermissionDenied):
+                await asyncio.wait_for(waiting, SECONDS)
+        assert len(await others.get(4)) == 4
+
+
+@in_world
+async def test_a_cursor_over_a_subscription_ends_with_the_right(world: AdapterWorld) -> None:
+    owner = await made(world)
+    await owner.run("CREATE ROLE readers; GRANT SELECT ON t TO readers")
+    await owner.run("CREATE ROLE reader LOGIN; GRANT readers TO reader")
+    reader = await world.connect("reader")
+    await reader.run("BEGIN; DECLARE c CURSOR FOR SUBSCRIBE t")
+    assert len(await reader.rows("FETCH 1 c")) == 1
+    await owner.run("REVOKE readers FROM reader")
+    assert isinstance(await reader.fails("FETCH 1 c"), PermissionDenied)
+
+
+@in_world
+async def test_a_column_that_is_named_twice_can_not_be_a_key(world: AdapterWorld) -> None:
+    client = await made(world)
+    for statement in (
+        "SUBSCRIBE (SELECT a, a FROM t) ENVELOPE UPSERT (KEY (a))",
+        "SUBSCRIBE t ENVELOPE UPSERT (KEY (a, a))",
+        "SUBSCRIBE t ENVELOPE DEBEZIUM (KEY (a, b, a))",
+    ):
+        assert (await client.fails(statement)).sqlstate == "42701"

@@ -263,6 +263,7 @@ async def _as_they_come(
     deadline = None if timeout_s is None else clock() + timeout_s
     wait_s = timeout_s
     while count is None or count > 0:
+        feed.check_right()
         batch = portal.left.pop(0) if portal.left else await feed.next_within(wait_s)
         if batch is None:
             return

@@ -19,6 +19,7 @@ from waterclock.adapter.api import Response, Rows, StatementDescription
 from waterclock.adapter.envelopes import Shape
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.feeds import Feed
+from waterclock.adapter.following import gone
 from waterclock.adapter.planning import Plan, column_named
 from waterclock.adapter.pumps import Followed
 from waterclock.adapter.reading import Moment
@@ -26,8 +27,12 @@ from waterclock.adapter.sequencer.catalog_queries import is_for_catalog
 from waterclock.adapter.sequencer.query_plans import described, planned
 from waterclock.adapter.sequencer.times import as_of_time, time_of
 from waterclock.adapter.transient import Transient
+from waterclock.catalog import privileges
+from waterclock.catalog.catalog import Catalog
+from waterclock.catalog.errors import PermissionDenied
+from waterclock.catalog.objects import AnyRelation, Oid
 from waterclock.errors import WaterclockError
-from waterclock.model.errors import UnknownColumn
+from waterclock.model.errors import DuplicateColumn, UnknownColumn
 from waterclock.model.ids import GlobalId
 from waterclock.model.pg_types import PgType
 from waterclock.model.schema import Schema
@@ -72,7 +77,7 @@ async def subscribe(
     wants_contents = "snapshot" not in asked or options.truth(asked["snapshot"])
     source = await _opened(session, plan, as_of)
     try:
-        feed = await _feed(session, source, shape, as_of, up_to, wants_contents)
+        feed = await _feed(session, plan, source, shape, as_of, up_to, wants_contents)
     except BaseException:
         await source.close()
         raise
@@ -108,6 +113,7 @@ async def _opened(session: SqlSession, plan: Plan, as_of: AsOf | None) -> _Sourc
 
 async def _feed(
     session: SqlSession,
+    plan: Plan,
     source: _Source,
     shape: Shape,
     as_of: AsOf | None,
@@ -132,9 +138,40 @@ async def _feed(
         raise
     followed = Followed(source.collection, row_schema(columns))
     front = session.front
-    feed = Feed(front.core, front.pumps, followed, shape, moment, up_to, source.close)
-    feed.begin(contents)
+    role, named = session.role.oid, plan.named
+    feed = Feed(
+        front.core,
+        front.pumps,
+        followed,
+        shape,
+        moment,
+        up_to,
+        source.close,
+        lambda catalog: _require_right(catalog, role, named, source.collection),
+    )
+    try:
+        await feed.begin(contents)
+    except BaseException:
+        moment.close()
+        raise
     return feed
+
+
+def _require_right(
+    catalog: Catalog, role: Oid, named: Sequence[AnyRelation], followed: GlobalId
+) -> None:
+    """Raise unless the role may still read the relations, as the catalog has them now.
+
+    That what is followed itself was dropped is noticed where it is read, after its last changes.
+    """
+    if role not in catalog.objects:
+        raise PermissionDenied("the role that has subscribed was dropped")
+    for each in named:
+        found = catalog.try_item(each.id)
+        if isinstance(found, AnyRelation):
+            privileges.check_read(catalog, role, [found])
+        elif each.id != followed:
+            raise gone()
 
 
 def _chosen(session: SqlSession, collection: GlobalId, as_of: AsOf | None) -> Moment:
@@ -186,9 +223,17 @@ def _shape(statement: ast.Subscribe, plan: Plan) -> Shape:
         simple.conditions if simple is not None and picks else (),
         "progress" in asked and options.truth(asked["progress"]),
         form,
-        tuple(_place(names, identifier.name) for identifier in key),
+        _key(names, [identifier.name for identifier in key]),
         tuple(_sort_key(names, each) for each in statement.order_by),
     )
+
+
+def _key(names: Sequence[str], written: Sequence[str]) -> tuple[int, ...]:
+    """The places of the key's columns, each of which there must be once."""
+    for name in written:
+        if names.count(name) > 1 or written.count(name) > 1:
+            raise DuplicateColumn(f'column "{name}" specified more than once')
+    return tuple(_place(names, name) for name in written)
 
 
 def _place(names: Sequence[str], name: str) -> int:
