@@ -1,7 +1,8 @@
 """Events as fast as the server takes them, into one view: it slows writers down and stays alive.
 
     python bench/overload.py                       200 transactions of 20,000 events, then judge
-    python bench/overload.py --minutes 10          sustained load, at twice what it can maintain
+    python bench/overload.py --minutes 10          sustained load, as fast as writes are let in
+    python bench/overload.py --events 10000000 --transactions 1      a single huge commit
 
 The events are those of Nexmark: auctions, and bids on them, 3 to 46. The view is its fourth query:
 the highest bid of each auction while it was open, and of these the average of each category. DuckDB
@@ -39,7 +40,6 @@ import pyarrow.csv as pacsv
 
 from waterclock.testing.server_process import ServerProcess
 
-EVENTS_A_TRANSACTION = 20_000
 AUCTIONS, BIDS = 3, 46
 CATEGORIES = 5
 _HOT = 100
@@ -61,11 +61,25 @@ Q4 = """
         WHERE b.ts BETWEEN a.ts AND a.expires GROUP BY a.id, a.category) q
     GROUP BY category"""
 
+WIDE = """
+    SELECT b.*, a.seller, a.category, repeat('x', 100) AS filling
+    FROM auction a JOIN bid b ON a.id = b.auction"""
+"""As many rows as there are bids, and long ones."""
+
+
+def more(number: int) -> str:
+    """A view that shares no work with others."""
+    return f"""
+        SELECT bidder % 1000 AS bidder, count(*) AS bids, max(price + {number}) AS highest
+        FROM bid b JOIN auction a ON a.id = b.auction + {number} GROUP BY bidder % 1000"""
+
 
 @dataclass
 class Events:
     """Nexmark's auctions and bids, a transaction at a time; a seed gives the same each time."""
 
+    size: int
+    """How many there are in each transaction."""
     seed: int = 7
     auctions: int = 0
     transactions: int = 0
@@ -76,8 +90,8 @@ class Events:
 
     def transaction(self) -> tuple[pa.Table, pa.Table]:
         """The auctions and the bids of the next transaction."""
-        new = EVENTS_A_TRANSACTION * AUCTIONS // (AUCTIONS + BIDS)
-        count = EVENTS_A_TRANSACTION - new
+        new = self.size * AUCTIONS // (AUCTIONS + BIDS)
+        count = self.size - new
         ids = np.arange(self.auctions, self.auctions + new)
         self.auctions += new
         start = (1_700_000_000 + self.transactions) * 1_000_000
@@ -216,11 +230,11 @@ class Visitor(threading.Thread):
 class Run:
     """A server, a view over two tables, and a writer that goes as fast as it may."""
 
-    def __init__(self, server: ServerProcess, memory: Memory, expected: Any) -> None:
+    def __init__(self, server: ServerProcess, memory: Memory, expected: Any, size: int) -> None:
         self._server = server
         self._memory = memory
         self._expected = expected
-        self._events = Events()
+        self._events = Events(size)
         self.notices: list[str] = []
         self.rows = 0
         self.lags: list[float] = []
@@ -277,6 +291,15 @@ class Run:
             assert abs(average - right) < Decimal("1e-9"), f"{average} is not {right}"
         return took
 
+    def compare_wide(self) -> None:
+        """Compare the view of long rows, by sums."""
+        sums = "SELECT count(*), sum(price), sum(seller), sum(length(filling)) FROM"
+        with psycopg.connect(self._server.dsn, autocommit=True) as connection:
+            answer = connection.execute(f"{sums} offers").fetchone()
+        expected = self._expected.execute(f"{sums} ({WIDE})").fetchone()
+        assert answer is not None
+        assert [int(value) for value in answer] == [int(value) for value in expected]
+
 
 def lag_of(server: ServerProcess, view: str) -> float:
     """How many seconds the view is late, by the server's own metrics."""
@@ -298,11 +321,10 @@ def _signal(server: ServerProcess, number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-def run(
-    minutes: float | None, transactions: int, flags: list[str], expected: Any, *, held: bool = False
-) -> dict[str, Any]:
+def run(asked: argparse.Namespace, expected: Any) -> dict[str, Any]:
+    minutes, held = asked.minutes, asked.held
     with tempfile.TemporaryDirectory(prefix="waterclock-overload-") as folder:
-        server = ServerProcess(Path(folder) / "data", *flags)
+        server = ServerProcess(Path(folder) / "data", *asked.flags)
         with server:
             memory = Memory(server.pid)
             memory.start()
@@ -311,14 +333,18 @@ def run(
                     connection.execute(table)
                     expected.execute(table)
                 connection.execute(f"CREATE MATERIALIZED VIEW winning AS {Q4}")
-            driven = Run(server, memory, expected)
+                for number in range(asked.more):
+                    connection.execute(f"CREATE MATERIALIZED VIEW more_{number} AS {more(number)}")
+                if asked.wide:
+                    connection.execute(f"CREATE MATERIALIZED VIEW offers AS {WIDE}")
+            driven = Run(server, memory, expected, asked.events)
             if held:
                 _signal(server, signal.SIGSTOP)
             visitor = Visitor(server.dsn)
             visitor.start()
             began = time.monotonic()
             if minutes is None:
-                left = iter(range(transactions))
+                left = iter(range(asked.transactions))
                 driven.write(lambda: next(left, None) is None, quiet=held)
             else:
                 driven.write(lambda: time.monotonic() > began + minutes * 60)
@@ -327,6 +353,8 @@ def run(
             if held:
                 _signal(server, signal.SIGCONT)
             settled = driven.settle(1800)
+            if asked.wide:
+                driven.compare_wide()
             memory.close()
             delays = [each for each in metrics_of(server).splitlines() if "delay" in each]
             complaints = server.complaints
@@ -349,13 +377,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--transactions", type=int, default=200)
+    parser.add_argument("--events", type=int, default=20_000, help="in each transaction")
+    parser.add_argument("--more", type=int, default=0, help="so many views beside it")
+    parser.add_argument("--wide", action="store_true", help="and one with long rows")
     parser.add_argument(
         "--held", action="store_true", help="stop Java while rows are written, so that all wait"
     )
     parser.add_argument("flags", nargs="*", help="flags of the server")
     asked = parser.parse_args()
     expected = duckdb.connect(config={"threads": 1})
-    told = run(asked.minutes, asked.transactions, asked.flags, expected, held=asked.held)
+    told = run(asked, expected)
     print(json.dumps(told, indent=2))
     taken = told["memory_mb"]["all anonymous"]
     assert taken <= BUDGET_MB, f"{taken} MB of memory is more than {BUDGET_MB}"

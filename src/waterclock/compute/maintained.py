@@ -34,7 +34,7 @@ from waterclock.compute.dataflow.dataflow import Dataflow
 from waterclock.compute.dataflow.job import Ticked
 from waterclock.compute.dataflow.kept import Kept
 from waterclock.compute.faults import is_out_of_memory
-from waterclock.compute.inputs import FINISHED, STEP_LIMIT, Input
+from waterclock.compute.inputs import FINISHED, LARGE_ROWS, STEP_LIMIT, Input
 from waterclock.compute.installed import state_key
 from waterclock.compute.plan.nodes import Node
 from waterclock.compute.snapshot import lacking, stored_at
@@ -43,7 +43,7 @@ from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
 from waterclock.model.timeline import Timeline
 from waterclock.persist.consolidate import consolidate
-from waterclock.persist.cutting import Limit, Times, cut
+from waterclock.persist.cutting import Limit, Times, cut, total
 from waterclock.persist.notes import Notes
 from waterclock.persist.portions import Listing
 from waterclock.persist.records import AnyEvent
@@ -135,6 +135,11 @@ class Group:
         self.since = 0
         """The outputs can be read from this time on, as far as is known here."""
         self.size = StepSize(limit)
+        self.is_loaded = False
+        """Whether the last step had so much to take in that it may well have taken long.
+
+        Each view for itself would have to take in as much, and they would fall behind farther.
+        """
         self._recomputed: list[list[pa.Table]] = []
         """What the steps of a rebuild gave so far, for each output."""
 
@@ -281,6 +286,7 @@ class Group:
             self._is_noted = False
         else:
             self.is_quiet = True
+            self.is_loaded = False
             ticked = self.dataflow.unchanged()
         self._write(ticked, self._timeline.frontier(upper))
         self._count(upper, ticked)
@@ -313,6 +319,7 @@ class Group:
         """How far the next step goes: to `upper`, unless that is too much at once."""
         inputs = self._inputs()
         chunks = [chunk for each in inputs for chunk in each.chunks()]
+        self.is_loaded = total(chunks)[0] >= LARGE_ROWS
 
         def times_before(end: int) -> Times:
             return np.concatenate([each.times_before(end) for each in inputs])

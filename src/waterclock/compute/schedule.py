@@ -39,7 +39,7 @@ REGROUP_S = 2.0
 _ALONE_S = 60.0
 """How long a view that was split off stays alone."""
 _SLOW_S = 5.0
-"""A group whose step takes longer than this is taken apart."""
+"""A group whose step takes longer than this is taken apart, unless it had much to take in."""
 _LARGEST_GROUP = 16
 
 
@@ -287,7 +287,7 @@ class Schedule:
                 self._recover(running)
             return False
         running.problem = None
-        if len(group.views) > 1 and now - began > _SLOW_S:
+        if len(group.views) > 1 and now - began > _SLOW_S and not group.is_loaded:
             self._part(running)
         return got_on
 

@@ -38,6 +38,9 @@ class State:
 class Told:
     """A group that notes in which thread it has advanced."""
 
+    is_loaded = False
+    """Whether it has much to take in."""
+
     def __init__(self, views: Sequence[NamedView], upper: int = 5, *, quiet: bool = False) -> None:
         self.views = views
         self.upper = upper
@@ -237,3 +240,17 @@ def test_quiet_groups_that_can_not_move_together_are_tried_one_by_one(schedule: 
     assert schedule.tick(None)
     assert all(len(group.threads) == 1 for group in others)
     assert schedule.of(refused.views[0].name).problem == "no longer allowed to write"
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_a_slow_step_takes_a_group_apart_unless_it_had_much_to_take_in(
+    schedule: Schedule, monkeypatch: pytest.MonkeyPatch, loaded: bool
+) -> None:
+    for number in (1, 2):
+        add(schedule, Told([NamedView(number, ORDERS)]))
+    assert settled(schedule) == [2]
+    monkeypatch.setattr("waterclock.compute.schedule._SLOW_S", -1.0)
+    monkeypatch.setattr("waterclock.compute.schedule.REGROUP_S", 600.0)
+    monkeypatch.setattr(Told, "is_loaded", loaded)
+    schedule.tick(None)
+    assert len(schedule.groups) == (1 if loaded else 2)
