@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from waterclock.adapter.parts import evaluated_over
 from waterclock.adapter.picking import picked
 from waterclock.adapter.planning import Plan
 from waterclock.adapter.reading import Moment
@@ -54,8 +55,7 @@ async def rows_over(
     simple = plan.bound.simple
     if simple is not None:
         return picked(contents[simple.source], simple)
-    reading = session.front.reading
-    return await reading.evaluate_over(plan.bound.sql, inputs, contents, time)
+    return await evaluated_over(session.front.reading, plan.bound, inputs, contents, time)
 
 
 def with_changes(rows: pa.Table, changes: pa.Table) -> pa.Table:

@@ -11,7 +11,7 @@ maintained over these tables is read: such views are planned from their text.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -42,6 +42,7 @@ from waterclock.sql.binding import (
     SessionFacts,
     bind_query,
 )
+from waterclock.sql.binding.parts import Parts
 from waterclock.sql.budget import Meter
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
 from waterclock.sql.lexer import lex
@@ -86,6 +87,16 @@ class Plan:
     """What it is at a time, if that depends on the time beyond what is read."""
 
 
+@dataclass(slots=True)
+class _Views:
+    """The views that one statement names, and the parts of its query."""
+
+    parts: Parts = field(default_factory=Parts)
+    bound: dict[GlobalId, tuple[BoundQuery, Mapping[GlobalId, Schema]]] = field(
+        default_factory=dict
+    )
+
+
 class Names:
     """Looks names up for the binder, and remembers what it found."""
 
@@ -100,6 +111,7 @@ class Names:
         written: frozenset[GlobalId] = frozenset(),
         given: AllGiven = NOTHING_GIVEN,
         meter: Meter | None = None,
+        views: _Views | None = None,
     ) -> None:
         """With `bindings`, names mean what they did when a view was made, and nothing else.
 
@@ -113,6 +125,7 @@ class Names:
         self._written = written
         self._given = given
         self._meter = meter or Meter()
+        self._views = views or _Views()
         self.read_given: dict[GlobalId, Given] = {}
         self.found: dict[str, AnyRelation] = {}
         self.inputs: dict[GlobalId, Schema] = {}
@@ -180,6 +193,17 @@ class Names:
         return self._catalog.relation(name_of(parts), self._scope)
 
     def _inlined(self, view: View | MaterializedView) -> BoundQuery:
+        """The view's query, which is bound once for a statement however often it is named."""
+        known = self._views.bound.get(view.id)
+        if known is None:
+            known = self._views.bound[view.id] = self._made_of(view)
+        bound, inputs = known
+        self.inputs |= inputs
+        return bound
+
+    def _made_of(
+        self, view: View | MaterializedView
+    ) -> tuple[BoundQuery, Mapping[GlobalId, Schema]]:
         bindings = {binding.name: binding.id for binding in view.query.bindings}
         inner = Names(
             self._catalog,
@@ -188,13 +212,18 @@ class Names:
             maintained=self._maintained,
             written=self._written,
             meter=self._meter,
+            views=self._views,
         )
+        parts = self._views.parts
+        before = self._meter.nodes - parts.nodes
         wanted = [column.type for column in view.columns]
-        bound = self._bound(view, inner)
-        if [column.type for column in bound.columns] != wanted:
-            bound = self._bound(view, inner, wanted)
-        self.inputs |= inner.inputs
-        return bound
+        with self._meter.query():
+            bound = self._bound(view, inner)
+            if [column.type for column in bound.columns] != wanted:
+                bound = self._bound(view, inner, wanted)
+        nodes = self._meter.nodes - parts.nodes - before
+        types = [column.type for column in bound.columns]
+        return replace(bound, sql=parts.add(bound.sql, types, nodes)), inner.inputs
 
     def _bound(
         self, view: View | MaterializedView, inner: Names, types: Sequence[PgType] = ()
@@ -208,6 +237,7 @@ class Names:
             maintained=self._maintained,
             target_types=types,
             meter=self._meter,
+            parts=self._views.parts,
         )
 
 
@@ -248,6 +278,7 @@ def plan_query(
 ) -> Plan:
     """Plan the query; raises what is wrong with it."""
     assert not (maintained and (written or given)), "what is maintained is for everybody"
+    views, meter = _Views(), meter or Meter()
     names = Names(
         catalog,
         facts,
@@ -256,6 +287,7 @@ def plan_query(
         written=written,
         given=given,
         meter=meter,
+        views=views,
     )
     bound = bind_query(
         text,
@@ -269,7 +301,9 @@ def plan_query(
         target_names=target_names,
         assigned=assigned,
         meter=meter,
+        parts=views.parts,
     )
+    bound = views.parts.assembled(bound, maintained, meter)
     bindings = tuple(Binding(name, item.id) for name, item in names.found.items())
     return _planned(catalog, names, bound, Query(text, bindings))
 
@@ -279,8 +313,18 @@ def plan_again(
 ) -> Plan:
     """The plan of maintaining a query whose names mean what they did when it was kept."""
     bindings = {binding.name: binding.id for binding in query.bindings}
-    names = Names(catalog, facts, bindings=bindings, maintained=True, meter=meter)
-    bound = bind_query(query.sql, 1, names, facts=facts.of_views(), maintained=True, meter=meter)
+    views, meter = _Views(), meter or Meter()
+    names = Names(catalog, facts, bindings=bindings, maintained=True, meter=meter, views=views)
+    bound = bind_query(
+        query.sql,
+        1,
+        names,
+        facts=facts.of_views(),
+        maintained=True,
+        meter=meter,
+        parts=views.parts,
+    )
+    bound = views.parts.assembled(bound, True, meter)
     return _planned(catalog, names, bound, query)
 
 

@@ -213,7 +213,7 @@ def _overflown(report: Report) -> str:
 
 
 def _unnamed(text: str) -> Reason:
-    if "StackOverflowError" in text:
+    if "StackOverflowError" in text or "Max iterations" in text:
         return _TOO_DEEP
     if "OutOfMemoryError" in text:
         return _OUT_OF_MEMORY

@@ -21,6 +21,9 @@ from typing import ClassVar
 
 from waterclock.errors import WaterclockError
 
+_LEVELS_OF_QUERY = 11
+"""Spark's analyzer gives up beyond a hundred queries inside one another."""
+
 
 class LimitExceeded(WaterclockError):
     """A statement is larger than the server takes."""
@@ -157,6 +160,21 @@ class Meter:
             yield
         finally:
             self._depth -= 1
+
+    def check_chain(self, length: int) -> None:
+        """Raise if so many operators in a row are too many: `a + b + c` is `(a + b) + c`."""
+        if self._depth + length > self.budget.nesting_depth:
+            raise self.budget.too_deep()
+
+    @contextmanager
+    def query(self) -> Iterator[None]:
+        """A query inside another: as deep as several expressions."""
+        self._depth += _LEVELS_OF_QUERY - 1
+        try:
+            self.enter()
+            yield
+        finally:
+            self._depth -= _LEVELS_OF_QUERY
 
     def read(self, nodes: int = 1) -> None:
         """The plan reads so many further relations."""

@@ -142,7 +142,7 @@ async def _rows(session: SqlSession, plan: Plan, moment: Moment) -> pa.Table:
     reading = session.front.reading
     transaction = session.transaction
     own = transaction.changes_of(plan.inputs) if moment is transaction.moment else {}
-    if own or plan.given:
+    if own or plan.given or plan.bound.parts:
         return await rows_with(session, plan, moment, own)
     simple = plan.bound.simple
     if simple is None:

@@ -24,6 +24,7 @@ from waterclock.adapter.api import (
     Response,
     Rows,
 )
+from waterclock.adapter.parts import evaluated_over
 from waterclock.adapter.picking import picked
 from waterclock.adapter.planning import Plan, name_of
 from waterclock.adapter.results import in_batches, shaped
@@ -251,9 +252,8 @@ async def returned_of(
     if simple is not None and not simple.count_star:
         shown = picked(rows, simple)
     else:
-        shown = await session.front.reading.evaluate_over(
-            plan.bound.sql, plan.inputs, {table.id: rows}, _time_of_change(session)
-        )
+        reading, time = session.front.reading, _time_of_change(session)
+        shown = await evaluated_over(reading, plan.bound, plan.inputs, {table.id: rows}, time)
     return described(plan), shaped(shown, [column.type for column in plan.bound.columns])
 
 

@@ -96,6 +96,18 @@ class SimpleQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class BoundPart:
+    """A relation that a query reads and that is computed first, of columns `c1`, `c2` and so on.
+
+    It may read collections, and parts before it.
+    """
+
+    id: GlobalId
+    sql: str
+    types: tuple[PgType, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class BoundQuery:
     """A query as the engine takes it.
 
@@ -122,6 +134,8 @@ class BoundQuery:
     locks: bool = False
     """Whether it asks that nothing of what it reads is changed while its transaction lasts."""
     whole_results: tuple[str, ...] = ()
+    parts: tuple[BoundPart, ...] = ()
+    """What it reads besides, each computed once, in this order. Empty for what is maintained."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from waterclock.sql.binding.blocks import Block
 from waterclock.sql.binding.coercion import Coercion
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.errors import UndefinedRelation
+from waterclock.sql.binding.parts import Parts
 from waterclock.sql.binding.queries import Queries, Targets
 from waterclock.sql.binding.scope import Relation, Scope
 from waterclock.sql.binding.statement import Parameters, Statement
@@ -73,6 +74,7 @@ def bind_query(
     target_names: Sequence[str] = (),
     assigned: Sequence[int] | None = None,
     meter: Meter | None = None,
+    parts: Parts | None = None,
 ) -> BoundQuery:
     """The query in Spark SQL; raises a `SqlFault` or what the resolver does.
 
@@ -80,10 +82,13 @@ def bind_query(
     has nulls in their places. `target_types` are those of the columns that the query's columns go
     into, which are converted as by an assignment. `assigned` are the places of the columns that a
     change of the first relation sets; behind their new values stands what RETURNING shows.
+
+    With `parts`, which belong to a larger statement, they are not written out in `sql`: whoever
+    has them does that.
     """
     meter = meter or Meter()
     given = Parameters(parameter_types, parameters)
-    statement = Statement(resolver, facts, given, maintained, meter)
+    statement = Statement(resolver, facts, given, maintained, meter, parts or Parts())
     with positions_from(position):
         queries = Queries(statement)
         query = parse_query(text, meter)
@@ -95,7 +100,10 @@ def bind_query(
         block = _assigned(queries, block, targets)
         settle = queries.expressions.coercion.settled
         block = block.with_values([settle(output.value) for output in block.outputs])
-        return _bound(block, statement)
+        bound = _bound(block, statement)
+    if parts is not None:
+        return bound
+    return statement.parts.assembled(bound, maintained, meter)
 
 
 def _assigned(queries: Queries, block: Block, targets: Targets) -> Block:
@@ -119,6 +127,7 @@ def _bound(block: Block, statement: Statement) -> BoundQuery:
     columns = block.columns()
     if not columns:
         raise FeatureNotSupported.of("a query without columns")
+    statement.meter.budget.check_columns(len(columns))
     row = _constant_row(block)
     block = block.with_values([_held(output.value) for output in block.outputs])
     return BoundQuery(

@@ -59,6 +59,8 @@ def named(
         for place, column in enumerate(columns)
     )
     inner = ", ".join(f"c{place + 1}" for place in range(max(len(made), width)))
+    statement.meter.read()
+    statement.meter.check_translation(len(sql))
     text = f"{sql} AS {engine_name}" + (f"({inner})" if made else "")
     whole, hidden = (name, None) if alias is None else ((), name[-1])
     relation = Relation(known_as, made, whole, hidden_name=hidden)

@@ -101,7 +101,7 @@ class Queries:
         Rows of VALUES that are nothing else are assigned to `targets` each on its own. `is_cut` is
         whether the query that reads it keeps only some of the rows.
         """
-        with self.statement.meter.level():
+        with self.statement.meter.query():
             return self._opened(query, outer, tables, targets, is_cut=is_cut)
 
     def _opened(
@@ -113,6 +113,7 @@ class Queries:
         *,
         is_cut: bool,
     ) -> Block:
+        self.statement.meter.read()
         is_cut = is_cut or cuts(query)
         tables = self._with(query, outer, tables, is_cut=is_cut)
         scope = Scope(self.statement.scope(), outer, is_cut=is_cut)
@@ -154,15 +155,30 @@ class Queries:
                     f'WITH query name "{table.name}" specified more than once', table.at
                 )
             names.add(table.name)
+            before = self._mark()
             if query.with_.is_recursive and any(references(table.query, table.name)):
                 sql, columns = self._recursion.bound(table, outer, found)
                 found[table.name] = self.common_table(sql, columns, table)
                 continue
             block = self.block(table.query, outer, found, is_cut=is_cut)
             source, order = block.as_source()
-            named = self.common_table(source.sql(), block.columns(), table)
+            sql = source.sql()
+            if outer is None:  # else it may be another one for each row of the query around
+                sql = self._part(sql, source, before)
+            named = self.common_table(sql, block.columns(), table)
             found[table.name] = replace(named, order=order, width=len(source.outputs))
         return found
+
+    def _mark(self) -> tuple[int, int]:
+        """What had been read and what was different each time, before a part is bound."""
+        statement = self.statement
+        return statement.meter.nodes - statement.parts.nodes, len(statement.nondeterministic)
+
+    def _part(self, sql: str, source: Block, before: tuple[int, int]) -> str:
+        nodes, volatile = self._mark()
+        types = [output.value.type for output in source.outputs]
+        is_once = volatile > before[1]
+        return self.statement.parts.add(sql, types, nodes - before[0], is_once=is_once)
 
     def common_table(
         self, sql: str, columns: Sequence[BoundColumn], table: tree.CommonTable
@@ -246,8 +262,9 @@ class Queries:
         is_cut: bool,
     ) -> Block:
         word = operation.operator.value
-        left = self.open_block(operation.left, outer, tables, is_cut=is_cut)
-        right = self.open_block(operation.right, outer, tables, is_cut=is_cut)
+        with self.statement.meter.level():  # operands in a row are not as deep as queries inside
+            left = self._opened(operation.left, outer, tables, _NO_TARGETS, is_cut=is_cut)
+            right = self._opened(operation.right, outer, tables, _NO_TARGETS, is_cut=is_cut)
         if len(left.outputs) != len(right.outputs):
             first = next((output.value.at for output in right.outputs), operation.right.at)
             raise SyntaxFault(f"each {word} query must have the same number of columns", first)

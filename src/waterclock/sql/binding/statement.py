@@ -33,6 +33,7 @@ from waterclock.persist.numerics import held_as
 from waterclock.persist.rows import arrow_type
 from waterclock.sql.binding.api import Resolver
 from waterclock.sql.binding.errors import UndefinedParameter
+from waterclock.sql.binding.parts import Parts
 from waterclock.sql.binding.typed import Known, Typed, operand
 from waterclock.sql.budget import Meter
 from waterclock.sql.dialect.facts import SessionFacts
@@ -114,6 +115,7 @@ class Statement:
     parameters: Parameters
     maintained: bool
     meter: Meter = field(default_factory=Meter)
+    parts: Parts = field(default_factory=Parts)
     reads: dict[GlobalId, None] = field(default_factory=dict)
     nondeterministic: dict[str, None] = field(default_factory=dict)
     uses_now: bool = False

@@ -148,6 +148,7 @@ class Expressions:
     def _climbing(self, least: Level, restricted: bool) -> Expression:
         left = self._prefixed(restricted)
         last: Level | None = None
+        length = 0
         while True:
             level = self._level(restricted)
             if level is None or level < least:
@@ -156,6 +157,9 @@ class Expressions:
                 self._stream.fail(self._stream.token)
             left = self._infix(left, level)
             last = level
+            if level is not Level.OR and level is not Level.AND:  # those are one node
+                length += 1
+                self._meter.check_chain(length)
 
     def _level(self, restricted: bool) -> Level | None:
         token = self._stream.token
@@ -245,12 +249,15 @@ class Expressions:
         return Quantified(left, operator, is_all, right, at)
 
     def _logical(self, left: Expression, level: Level) -> Expression:
+        """All operands of a run of the same word, as one node."""
         logic = Logic.OR if level is Level.OR else Logic.AND
-        at = self._stream.advance().position
-        right = self._from(Level(level + 1))
+        word, at = self._stream.token.value, self._stream.token.position
+        items = [left]
         if isinstance(left, Logical) and left.logic is logic:
-            return Logical(logic, (*left.items, right), left.at)
-        return Logical(logic, (left, right), at)
+            items, at = [*left.items], left.at
+        while self._stream.accept(word):
+            items.append(self._from(Level(level + 1)))
+        return Logical(logic, tuple(items), at)
 
     def _is(self, left: Expression) -> Expression:
         token = self._stream.advance()

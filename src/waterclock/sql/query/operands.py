@@ -147,7 +147,10 @@ class Operands:
 
     def _followed(self, base: Expression) -> Expression:
         """`(row).field` or `(row).*`."""
+        length = 0
         while self._stream.accept_mark("."):
+            length += 1
+            self._stream.meter.check_chain(length)
             if self._stream.accept_mark("*"):
                 return AllFields(base, base.at)
             base = Field(base, self._stream.label().name, base.at)

@@ -87,7 +87,7 @@ class Queries:
 
     def query(self) -> Query:
         """A query, in brackets or not, with all that belongs to it."""
-        with self._stream.meter.level():
+        with self._stream.meter.query():
             return self._query()
 
     def _query(self) -> Query:
@@ -244,13 +244,19 @@ class Queries:
 
     def _set_operation(self) -> Body | Query:
         left = self._intersection()
+        length = 0
         while self._stream.at_any("union", "except"):
+            length += 1
+            self._stream.meter.check_chain(length)
             left = self._joined(left, self._intersection)
         return left
 
     def _intersection(self) -> Body | Query:
         left = self._simple()
+        length = 0
         while self._stream.at("intersect"):
+            length += 1
+            self._stream.meter.check_chain(length)
             left = self._joined(left, self._simple)
         return left
 

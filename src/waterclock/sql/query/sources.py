@@ -41,8 +41,12 @@ class Sources:
 
     def _joined(self) -> FromItem:
         left = self._single()
-        while self._stream.at_any(*_JOINS):
-            left = self._join(left)
+        length = 0
+        with self._stream.meter.level():
+            while self._stream.at_any(*_JOINS):
+                length += 1
+                self._stream.meter.check_chain(length)
+                left = self._join(left)
         return left
 
     def _join(self, left: FromItem) -> FromItem:
@@ -60,8 +64,9 @@ class Sources:
         right = self._single()
         if is_natural:
             return Join(kind, left, right, None, None, True, None, at)
-        while stream.at_any(*_JOINS):  # `a JOIN b JOIN c ON .. ON ..`
-            right = self._join(right)
+        with stream.meter.level():
+            while stream.at_any(*_JOINS):  # `a JOIN b JOIN c ON .. ON ..`
+                right = self._join(right)
         return self._qualified(kind, left, right, at)
 
     def _qualified(self, kind: JoinKind, left: FromItem, right: FromItem, at: int) -> Join:
