@@ -14,18 +14,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import replace
 from typing import ClassVar, TypeVar
 
 from waterclock.errors import WaterclockError
-from waterclock.sql.budget import Budget, Meter, TooComplex, TooMuchHere
+from waterclock.sql.budget import Budget, Meter, TooMuchHere
 
 T = TypeVar("T")
 SMALL_TEXT = 4000
 """A text of more characters is not even begun on the event loop."""
 _ALLOWANCE = 1500
 """Steps on the event loop: a few milliseconds."""
-_LOOP_DEPTH = 40
 _THREADS = 8
 _MOST_WAITING = 1000
 """As many as there can be sessions. A thread is made when none is idle."""
@@ -43,7 +41,6 @@ class Offload:
     def __init__(self, budget: Budget, pool: Callable[[int, str], Executor]) -> None:
         """`pool` makes a pool of so many threads, with a name."""
         self.budget = budget
-        self._for_loop = replace(budget, nesting_depth=min(_LOOP_DEPTH, budget.nesting_depth))
         self._executor = pool(_THREADS, "waterclock-planning")
         self._waiting = pool(_MOST_WAITING, "waterclock-catalog")
 
@@ -77,10 +74,10 @@ class Offload:
 
     def at_once(self, work: Callable[[Meter], T]) -> T:
         """What the work returns, here and now; `TooMuchHere` if it is not small."""
-        meter = Meter(self._for_loop, _ALLOWANCE)
+        meter = Meter(self.budget, _ALLOWANCE)
         try:
             return work(meter)
-        except (RecursionError, TooComplex):
+        except RecursionError:
             raise TooMuchHere from None
 
     def close(self) -> None:

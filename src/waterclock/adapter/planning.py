@@ -217,7 +217,7 @@ class Names:
         parts = self._views.parts
         before = self._meter.nodes - parts.nodes
         wanted = [column.type for column in view.columns]
-        with self._meter.query():
+        with self._meter.view():
             bound = self._bound(view, inner)
             if [column.type for column in bound.columns] != wanted:
                 bound = self._bound(view, inner, wanted)
@@ -275,8 +275,13 @@ def plan_query(
     assigned: Sequence[int] | None = None,
     given: AllGiven = NOTHING_GIVEN,
     meter: Meter | None = None,
+    is_run: bool = True,
 ) -> Plan:
-    """Plan the query; raises what is wrong with it."""
+    """Plan the query; raises what is wrong with it.
+
+    If it is not run, only kept as the text of a view, it may be too large to be maintained, and its
+    SQL is not written out.
+    """
     assert not (maintained and (written or given)), "what is maintained is for everybody"
     views, meter = _Views(), meter or Meter()
     names = Names(
@@ -303,7 +308,8 @@ def plan_query(
         meter=meter,
         parts=views.parts,
     )
-    bound = views.parts.assembled(bound, maintained, meter)
+    if is_run:
+        bound = views.parts.assembled(bound, maintained, meter)
     bindings = tuple(Binding(name, item.id) for name, item in names.found.items())
     return _planned(catalog, names, bound, Query(text, bindings))
 

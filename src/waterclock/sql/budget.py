@@ -25,6 +25,12 @@ _LEVELS_OF_QUERY = 11
 """Spark's analyzer gives up beyond a hundred queries inside one another."""
 
 
+_DEPTH_OF_ALLOWANCE = 60
+"""So deep at most where the stack is small."""
+_LEVELS_OF_VIEW = 4
+"""A view inside another is bound inside it, but need not be inside it for the engine."""
+
+
 class LimitExceeded(WaterclockError):
     """A statement is larger than the server takes."""
 
@@ -117,17 +123,32 @@ DEFAULT_BUDGET = Budget()
 class Meter:
     """Counts the work that one statement causes. `stop` is the only method for other threads."""
 
-    __slots__ = ("_depth", "_is_stopped", "_limit", "budget", "nodes", "steps")
+    __slots__ = (
+        "_depth",
+        "_is_partial",
+        "_is_stopped",
+        "_limit",
+        "_views",
+        "budget",
+        "deepest",
+        "nodes",
+        "steps",
+    )
 
     def __init__(self, budget: Budget = DEFAULT_BUDGET, allowance: int | None = None) -> None:
-        """With an `allowance`, more steps than that raise `TooMuchHere`."""
+        """With an `allowance`, more steps than that, or deep nesting, raise `TooMuchHere`."""
         self.budget = budget
         self.steps = 0
         self.nodes = 0
         """The relations that the plan reads so far."""
         self._depth = 0
+        self._views = 0
         self._is_stopped = False
         self._limit = budget.statement_steps if allowance is None else allowance
+        self._is_partial = allowance is not None
+        self.deepest = budget.nesting_depth
+        if self._is_partial:
+            self.deepest = min(_DEPTH_OF_ALLOWANCE, self.deepest)
 
     def stop(self) -> None:
         """Give the work up."""
@@ -146,8 +167,8 @@ class Meter:
         self._depth += 1
         if self.steps > self._limit:
             self._refuse()
-        if self._depth > self.budget.nesting_depth:
-            raise self.budget.too_deep()
+        if self._depth > self.deepest:
+            self.refuse_depth()
 
     def leave(self) -> None:
         self._depth -= 1
@@ -163,8 +184,8 @@ class Meter:
 
     def check_chain(self, length: int) -> None:
         """Raise if so many operators in a row are too many: `a + b + c` is `(a + b) + c`."""
-        if self._depth + length > self.budget.nesting_depth:
-            raise self.budget.too_deep()
+        if self._depth + length > self.deepest:
+            self.refuse_depth()
 
     @contextmanager
     def query(self) -> Iterator[None]:
@@ -175,6 +196,19 @@ class Meter:
             yield
         finally:
             self._depth -= _LEVELS_OF_QUERY
+
+    @contextmanager
+    def view(self) -> Iterator[None]:
+        """The text of a view, whose depth does not depend on where the view is named."""
+        before = self._depth
+        self._views += 1
+        self._depth = self._views * _LEVELS_OF_VIEW
+        try:
+            self.check_chain(0)
+            yield
+        finally:
+            self._views -= 1
+            self._depth = before
 
     def read(self, nodes: int = 1) -> None:
         """The plan reads so many further relations."""
@@ -198,10 +232,14 @@ class Meter:
                 " max_statement_bytes.",
             )
 
+    def refuse_depth(self) -> None:
+        """Raise what is said of a statement that is nested too deeply."""
+        raise TooMuchHere if self._is_partial else self.budget.too_deep()
+
     def _refuse(self) -> None:
         if self._is_stopped:
             raise Abandoned
-        if self._limit < self.budget.statement_steps:
+        if self._is_partial:
             raise TooMuchHere
         raise LimitExceeded(
             "statement is too complex",

@@ -95,7 +95,7 @@ class _Fault(Exception):
 def _lex_into(tokens: list[Token], text: str, meter: Meter) -> None:
     at = 0
     match, add, word_kind, mark_kind = _TOKEN.match, tokens.append, Kind.WORD, Kind.OPERATOR
-    depth, deepest, look_at = 0, meter.budget.nesting_depth, 0
+    depth, deepest, look_at = 0, meter.deepest, 0
     while True:
         if len(tokens) >= look_at:
             look_at = _look(tokens, meter)
@@ -117,7 +117,7 @@ def _lex_into(tokens: list[Token], text: str, meter: Meter) -> None:
             if mark == "(" or mark == "[":
                 depth += 1
                 if depth > deepest:
-                    raise meter.budget.too_deep()
+                    meter.refuse_depth()
             elif mark == ")" or mark == "]":
                 depth -= 1
         else:

@@ -42,13 +42,14 @@ async def planned(
     target_names: Sequence[str] = (),
     assigned: Sequence[int] | None = None,
     given: AllGiven = NOTHING_GIVEN,
+    is_run: bool = True,
 ) -> Plan:
     """The query's plan, if the session's role may read what it reads.
 
     Made where it delays nobody: see `offload`.
 
     What is planned `for_all` is a view, whose texts do not follow the session's settings. A plan
-    with rows that are `given` serves once.
+    with rows that are `given` serves once. One that is not run has no SQL, only columns and names.
     """
     tries = _TRIES
     while True:
@@ -63,6 +64,7 @@ async def planned(
             tuple(target_names),
             None if assigned is None else tuple(assigned),
             given,
+            is_run,
         )
         found = session.front.plans.kept(job.key)
         if found is not None:
@@ -101,6 +103,7 @@ class _Job:
         target_names: tuple[str, ...] = (),
         assigned: tuple[int, ...] | None = None,
         given: AllGiven = NOTHING_GIVEN,
+        is_run: bool = True,
     ) -> None:
         self.catalog = session.front.core.current
         self._role = session.role.oid
@@ -109,7 +112,7 @@ class _Job:
         self._facts = facts.of_views() if for_all else facts
         self._query = query
         written = frozenset() if maintained else session.transaction.written
-        goal = (maintained, for_all, target_types, target_names, assigned)
+        goal = (maintained, for_all, target_types, target_names, assigned, is_run)
         what = (query, types, values, goal, written)
         self.key = None if given else (self.catalog.version, session.meaning(), what)
         """Under which the plan is kept; one with rows that are given serves once."""
@@ -123,6 +126,7 @@ class _Job:
             written=written,
             assigned=assigned,
             given=given,
+            is_run=is_run,
         )
 
     def make(self, meter: Meter) -> Plan:
