@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from functools import partial
+from pathlib import Path
+
 import pytest
 
 from waterclock.catalog.objects import Connection, Secret
-from waterclock.testing.adapter_world import AdapterWorld, Client, in_world
+from waterclock.model.ids import GlobalId
+from waterclock.storage.errors import CapabilityUnknown
+from waterclock.testing.adapter_world import AdapterWorld, Client, NotedEngine, in_world
 
 
 async def made(world: AdapterWorld) -> Client:
@@ -246,3 +253,40 @@ async def test_explain(world: AdapterWorld) -> None:
     assert (await client.one("EXPLAIN (FORMAT json) SELECT a FROM t")).columns[0].type.oid == 114
     assert (await client.fails("EXPLAIN ANALYZE SELECT a FROM t")).sqlstate == "0A000"
     assert (await client.fails("EXPLAIN (NONSENSE) SELECT a FROM t")).sqlstate == "42601"
+
+
+class SlowToBegin(NotedEngine):
+    """Takes a view up only when it is told to, and not if it was removed meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_begin = threading.Event()
+        self.known: set[GlobalId] = set()
+
+    def begin(self, output: GlobalId) -> None:
+        assert self.may_begin.wait(60)
+        if str(output) not in self.notes.all():
+            raise CapabilityUnknown(f"the capability for collection {output} does not exist")
+        self.known.add(output)
+
+    def end(self, output: GlobalId) -> None:
+        self.known.discard(output)
+
+
+def test_a_view_may_be_dropped_while_it_begins(tmp_path: Path) -> None:
+    async def inside() -> None:
+        engine = SlowToBegin()
+        world = await asyncio.to_thread(partial(AdapterWorld, tmp_path, engine=engine))
+        one, other = await world.connect(), await world.connect()
+        await one.run("CREATE TABLE t (a int)")
+        creating = asyncio.create_task(one.tag("CREATE MATERIALIZED VIEW v AS SELECT a FROM t"))
+        while not any(item.name == "v" for item in world.core.current.items()):
+            await asyncio.sleep(0)
+        await other.run("DROP MATERIALIZED VIEW v")
+        engine.may_begin.set()
+        assert await creating == "CREATE MATERIALIZED VIEW", "it was there, for a moment"
+        await world.front.settle()
+        assert not engine.known
+        await asyncio.to_thread(world.close)
+
+    asyncio.run(inside())

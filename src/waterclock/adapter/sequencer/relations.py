@@ -125,8 +125,7 @@ async def create_view(session: SqlSession, statement: ast.CreateView, _: Paramet
         return exists(session, "relation", name.parts[-1], tag)
 
     async def resolve() -> tuple[Plan, list[Column]]:
-        query = statement.query
-        plan = await planned(session, query, maintained=True, for_all=True, is_run=False)
+        plan = await planned(session, statement.query, maintained=True, for_all=True)
         common_timeline(session.front.core, plan.inputs)
         return plan, columns_of(plan, statement.columns)
 
@@ -271,8 +270,11 @@ async def _install(
             try:
                 await changes.in_thread(core.compute.begin, output)
             except Exception as error:
-                failures.append(error)
-                await _withdraw(session.front, output)
+                if core.current.try_item(output) is not None:
+                    failures.append(error)
+                    await _withdraw(session.front, output)
+            if core.current.try_item(output) is None:  # it was dropped while it began
+                await changes.in_thread(core.compute.end, output)
             core.wake()
 
         changes.hand_on(draft)
