@@ -149,7 +149,10 @@ class Holds:
 
     def join(self, hold: Hold, collections: Iterable[GlobalId], time: int) -> bool:
         with self._lock:
-            more = [c for c in collections if c not in hold.times]
+            wanted = list(collections)
+            if any(hold.times.get(c, time) > time for c in wanted):
+                return False
+            more = [c for c in wanted if c not in hold.times]
             if any(c not in self._kept or _time(self._kept[c].frontier) > time for c in more):
                 return False
             hold.times = hold.times | dict.fromkeys(more, time)

@@ -132,7 +132,9 @@ class Reading:
     ) -> Moment:
         """The moment for a read of these collections, which are held from before it is chosen.
 
-        `among` are others that may be read at the same moment later.
+        `among` are others that may be read at the same moment later. Somebody else may hold what
+        is read now at an earlier time than these, so the moment is not before their sinces, unless
+        AS OF names another one.
         """
         hold = self._core.holds.take(self._with_errors([*collections, *among]))
         try:
@@ -146,7 +148,10 @@ class Reading:
             exact = as_of is not None and not as_of.at_least
             strict = isolation is Isolation.STRICT_SERIALIZABLE and not exact
             read_ts = self._core.oracle.read_ts() if strict and of_tables else None
-            selection = select(inputs, isolation, oracle_read=read_ts, as_of=as_of)
+            together = max((hold.times[each] for each in among), default=None)
+            selection = select(
+                inputs, isolation, oracle_read=read_ts, as_of=as_of, together=together
+            )
         except InvalidAsOf as fault:
             hold.close()
             fault.detail = self._readable(collections, hold) or fault.detail

@@ -107,6 +107,7 @@ def select(
     oracle_read: Timestamp | None = None,
     as_of: AsOf | None = None,
     recency: int | None = None,
+    together: int | None = None,
 ) -> Selection:
     """Choose the time for a query over these inputs.
 
@@ -114,7 +115,9 @@ def select(
     needs it unless AS OF names the time, or the inputs are on a timeline of their own. If a strict
     read's time is later than it, the oracle has to be told when that time is complete and before
     the answer is given, so that no later read is before it (`Oracle.apply_write`); not earlier, for
-    the time may be far ahead. `recency` is the earliest time that reflects what is upstream.
+    the time may be far ahead. `recency` is the earliest time that reflects what is upstream. From
+    `together` on, everything can be read that later queries of the transaction may want at the same
+    time.
 
     Raises `TimelinesDiffer`, `InputGone`, `InvalidAsOf`.
     """
@@ -131,7 +134,9 @@ def select(
         time, reason = as_of.time, Reason.AS_OF
     else:
         oracle = oracle_read if strict else None
-        time, reason = _latest_bound(since, oracle, as_of, recency, bool(inputs))
+        time, reason = _latest_bound(
+            since, oracle, as_of, recency, together, has_inputs=bool(inputs)
+        )
         freshest = _freshest(upper) if inputs and not strict else None
         if freshest is not None and freshest > time:
             time, reason = freshest, Reason.UPPER
@@ -154,12 +159,16 @@ def _latest_bound(
     oracle: int | None,
     as_of: AsOf | None,
     recency: int | None,
+    together: int | None,
+    *,
     has_inputs: bool,
 ) -> tuple[int, Reason]:
     """The least time that is at or after all of these, and which of them it is."""
     first = since.only()
     assert first is not None
     bounds = [(first, Reason.SINCE if has_inputs else Reason.CONSTANT)]
+    if together is not None:
+        bounds.append((together, Reason.SINCE))
     if recency is not None:
         bounds.append((recency, Reason.RECENCY))
     if oracle is not None:

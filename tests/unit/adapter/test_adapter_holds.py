@@ -47,6 +47,8 @@ def test_compaction_goes_as_far_as_reads_allow(storage: Storage) -> None:
     assert (since(ONE), since(TWO)) == (15, 20)
     late = holds.take([ONE, TWO])
     assert late.times == {ONE: 15, TWO: 20}
+    assert late.join([ONE], 15)
+    assert not late.join([ONE, TWO], 15), "one of them is held at a later time only"
     reader, _ = storage.acquire_capabilities(ONE, write=False)
     assert reader.frontier == EPOCH_MILLIS.frontier(15)
 
