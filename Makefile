@@ -96,9 +96,11 @@ crash: setup-test ## the long crash test: WATERCLOCK_CRASH_ROUNDS (1000) rounds 
 	@WATERCLOCK_VIEW_KILLS=$${WATERCLOCK_VIEW_KILLS:-100} \
 		$(PYTEST) --timeout=0 tests/integration/test_compute_crash.py
 
-simulate: ## the long simulation: WATERCLOCK_SIM_SEEDS (10000) seeds
+simulate: ## the long simulations: WATERCLOCK_SIM_SEEDS (10000) of storage, and as many of all above
 	$(SETUP) check
-	@WATERCLOCK_SIM_SEEDS=$${WATERCLOCK_SIM_SEEDS:-10000} $(PYTEST) --timeout=0 tests/simulation
+	@WATERCLOCK_SIM_SEEDS=$${WATERCLOCK_SIM_SEEDS:-10000} \
+		WATERCLOCK_CONTROL_SEEDS=$${WATERCLOCK_CONTROL_SEEDS:-$${WATERCLOCK_SIM_SEEDS:-10000}} \
+		$(PYTEST) --timeout=0 --numprocesses=2 tests/simulation
 
 soak: setup-test ## everything at once against a real server, judged: for MINUTES (30), from SEED
 	@$(BIN)/python -m waterclock.testing.soak --minutes $${MINUTES:-30} $${SEED:+--seed $$SEED} \

@@ -96,7 +96,7 @@ class Pump:
     def __init__(self, core: Coordinator, followed: Followed, after: int) -> None:
         """The collection must be held at or before `after` while this is called. `RelationGone`."""
         self._core = core
-        self._seats: set[Seat] = set()
+        self._seats: dict[Seat, None] = {}
         self._bell = Bell()
         self._catalog = core.current
         self.complete_to = after + 1
@@ -123,11 +123,11 @@ class Pump:
         """A seat at which every step from `complete_to` on will come."""
         assert not self.is_over
         seat = Seat()
-        self._seats.add(seat)
+        self._seats[seat] = None
         return seat
 
     def leave(self, seat: Seat) -> None:
-        self._seats.discard(seat)
+        self._seats.pop(seat, None)
         if not self._seats:
             self.is_over = True
             self._bell.set()
@@ -164,7 +164,7 @@ class Pump:
                 seat.news.set()
 
     def _hand_out(self, step: Step) -> None:
-        self._seats = {seat for seat in self._seats if seat.offer(step)}
+        self._seats = {seat: None for seat in self._seats if seat.offer(step)}
         if step.upper is None or step.failure is not None or not self._seats:
             self.is_over = True
         if step.upper is not None:

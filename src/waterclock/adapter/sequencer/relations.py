@@ -125,7 +125,8 @@ async def create_view(session: SqlSession, statement: ast.CreateView, _: Paramet
         return exists(session, "relation", name.parts[-1], tag)
 
     async def resolve() -> tuple[Plan, list[Column]]:
-        plan = await planned(session, statement.query, maintained=True, for_all=True)
+        query = statement.query
+        plan = await planned(session, query, maintained=True, for_all=True, is_run=False)
         common_timeline(session.front.core, plan.inputs)
         return plan, columns_of(plan, statement.columns)
 
