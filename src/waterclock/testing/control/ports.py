@@ -123,6 +123,8 @@ class SimulatedLog:
 class SimulatedBlob:
     """A `Blob`."""
 
+    keeps_checksums = False
+
     def __init__(self, disk: Disk, life: Life) -> None:
         self._disk = disk
         self._life = life
