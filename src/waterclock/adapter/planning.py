@@ -62,6 +62,8 @@ class Given:
         return Schema(tuple(Column(c.name, column_type(c.type), True) for c in self.columns))
 
 
+_LONGEST_NAME = 1000
+"""Characters of a name as it is written; what counts of it is much shorter."""
 AllGiven = Mapping[str, Given | None]
 """By their names; None for what makes no rows."""
 NOTHING_GIVEN: AllGiven = {}
@@ -253,6 +255,8 @@ def name_of(parts: Sequence[str]) -> Name:
 
 def column_named(expression: ExpressionText) -> str | None:
     """The column that the expression is, if it is just one."""
+    if len(expression.text) > _LONGEST_NAME:
+        return None
     tokens = [token for token in lex(expression.text) if token.kind is not Kind.END]
     if len(tokens) == 1 and tokens[0].kind in (Kind.WORD, Kind.QUOTED):
         return tokens[0].value

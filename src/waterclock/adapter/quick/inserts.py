@@ -89,9 +89,10 @@ def compiled_insert(
     table = writable(session, statement.table, Privilege.INSERT)
     places = places_of(table, statement.columns)
     check_conflict(table, statement.conflict)
-    rows = [full_row(table, places, row) for row in statement.source.rows]
-    if not rows or len(rows) * len(table.columns) > _MANY_VALUES:
+    count = len(statement.source.rows)
+    if not count or count * len(table.columns) > _MANY_VALUES:
         return None
+    rows = [full_row(table, places, row) for row in statement.source.rows]
     columns = []
     for place, column in enumerate(table.columns):
         values = [_value(session, row[place], column, parameters) for row in rows]

@@ -72,7 +72,7 @@ class WrongArguments(WaterclockError):
 async def prepare(session: SqlSession, statement: ast.Prepare, _: Parameters) -> Response:
     if statement.name in session.statements:
         raise DuplicateStatement(f'prepared statement "{statement.name}" already exists')
-    parsed = _parsed(statement.statement, statement.text)
+    parsed = await _parsed(session, statement.statement, statement.text)
     prepared = await session.prepared(parsed, statement.types)
     session.statements[statement.name] = replace(prepared, prepare=session.running)
     return Done("PREPARE")
@@ -85,8 +85,9 @@ async def describe_prepare(
     return StatementDescription((), None)
 
 
-def _parsed(statement: ast.Statement, text: str) -> Parsed:
-    numbers = {int(token.value) for token in lex(text) if token.kind is Kind.PARAMETER}
+async def _parsed(session: SqlSession, statement: ast.Statement, text: str) -> Parsed:
+    tokens = await session.front.offload.run(lambda meter: lex(text, meter), len(text))
+    numbers = {int(token.value) for token in tokens if token.kind is Kind.PARAMETER}
     return Parsed(statement, text, 0, tuple(sorted(numbers)))
 
 

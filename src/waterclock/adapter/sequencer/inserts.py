@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from waterclock.adapter.api import Response, StatementDescription
+from waterclock.adapter.offload import SMALL_TEXT
 from waterclock.adapter.planning import NOTHING_GIVEN, AllGiven, column_named
 from waterclock.adapter.sequencer.composing import Composed, Part, clause, composed
 from waterclock.adapter.sequencer.evaluation import constants, evaluated
@@ -38,6 +39,7 @@ from waterclock.sql.ast.changes import Rows as ValueRows
 from waterclock.sql.ast.common import DefaultValue, ExpressionText, Identifier, QueryText
 from waterclock.sql.binding import bind_values
 from waterclock.sql.binding.errors import located
+from waterclock.sql.budget import Meter
 from waterclock.sql.lexer import lex
 from waterclock.sql.tokens import Kind
 
@@ -47,6 +49,9 @@ if TYPE_CHECKING:
 
 _SIZE_OF_VALUE = 40
 """How many characters of a text cost about what binding one value costs."""
+
+
+_TOKENS_LOOKED_AT = 3
 
 
 class NoKey(WaterclockError):
@@ -109,7 +114,12 @@ async def describe_insert(
     match statement.source:
         case ValueRows(rows):
             places = places_of(table, statement.columns)
-            query = _values_query([full_row(table, places, row) for row in rows], statement.ctes)
+            query = await session.front.offload.run(
+                lambda meter: _values_query(
+                    full_rows(table, places, rows, meter), statement.ctes, meter
+                ),
+                len(rows) * max(len(table.columns), 1) * _SIZE_OF_VALUE,
+            )
             parameters = await _parameters(session, query, types, _types(table), given)
         case QueryText() as source:
             targets = [table.columns[p].type for p in places_of(table, statement.columns)]
@@ -151,8 +161,11 @@ async def _valued(
     given: AllGiven,
 ) -> pa.Table:
     """Constant rows, with defaults in the places that are not given."""
-    rows = [full_row(table, places, row) for row in values]
     types = _types(table)
+    size = len(values) * max(len(types), 1) * _SIZE_OF_VALUE
+    rows = await session.front.offload.run(
+        lambda meter: full_rows(table, places, values, meter), size
+    )
     names = [column.name for column in table.columns]
     bind = partial(
         bind_values,
@@ -162,10 +175,11 @@ async def _valued(
         parameters=parameters,
         target_names=names,
     )
-    size = len(rows) * max(len(types), 1) * _SIZE_OF_VALUE
     found = await session.front.offload.run(lambda meter: bind(meter=meter), size)
     if found is None:
-        query = _values_query(rows, ctes)
+        query = await session.front.offload.run(
+            lambda meter: _values_query(rows, ctes, meter), size
+        )
         with query.tracing():
             plan = await planned(
                 session,
@@ -179,6 +193,20 @@ async def _valued(
     made = in_table(table, found.columns)
     check_nulls(session, table, made)
     return made
+
+
+def full_rows(
+    table: Relation,
+    places: Sequence[int],
+    rows: Sequence[Sequence[ExpressionText | DefaultValue]],
+    meter: Meter,
+) -> list[list[ExpressionText]]:
+    """A value for each column in each row."""
+    full = []
+    for row in rows:
+        meter.count()
+        full.append(full_row(table, places, row))
+    return full
 
 
 def full_row(
@@ -215,9 +243,12 @@ async def _parameters(
     return parameters
 
 
-def _values_query(rows: Sequence[Sequence[ExpressionText]], ctes: QueryText | None) -> Composed:
+def _values_query(
+    rows: Sequence[Sequence[ExpressionText]], ctes: QueryText | None, meter: Meter
+) -> Composed:
     parts: list[Part] = [*clause("", ctes), " VALUES "]
     for number, row in enumerate(rows):
+        meter.count()
         parts.append(", (" if number else "(")
         for place, value in enumerate(row):
             # A default is of ours, and not where its position says.
@@ -255,7 +286,10 @@ def insert_query(statement: ast.Insert, source: QueryText) -> Composed:
 
 def _behind_with(source: QueryText) -> QueryText | None:
     """What comes behind the WITH that a query begins with; None if it does not."""
-    first, second, *_ = lex(source.text)
+    tokens = lex(source.text[:SMALL_TEXT])
+    if len(tokens) <= _TOKENS_LOOKED_AT:  # the last of them may have been cut
+        tokens = lex(source.text)
+    first, second, *_ = tokens
     if first.kind is not Kind.WORD or first.value != "with" or second.value == "recursive":
         return None
     start = second.start

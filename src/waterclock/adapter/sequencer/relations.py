@@ -98,6 +98,7 @@ async def create_table(session: SqlSession, statement: ast.CreateTable, _: Param
         raise Unsupported("CREATE TEMPORARY TABLE is not supported", hint=NOT_FOR_ONE)
     constraints = [c for d in statement.columns for c in d.constraints]
     refuse_constraints([*constraints, *statement.constraints])
+    session.front.offload.budget.check_columns(len(statement.columns))
     columns = [_column(definition) for definition in statement.columns]
     retain_ms = retained_ms(statement.options)
     if statement.if_not_exists and is_taken(session, session.front.core.current, statement.name):

@@ -56,7 +56,7 @@ async def updated(
 ) -> Changed:
     """The old rows and the new ones."""
     table = writable(session, statement.table, Privilege.UPDATE)
-    query, places = update_query(table, statement)
+    query, places = await _query(session, table, statement)
     width = len(table.columns)
     with query.tracing():
         plan = await planned(
@@ -84,11 +84,19 @@ async def describe_update(
 ) -> StatementDescription:
     """The types of the parameters: those of the columns that they go into, where that is said."""
     table = writable(session, statement.table, Privilege.SELECT)
-    query, places = update_query(table, statement)
+    query, places = await _query(session, table, statement)
     with query.tracing():
         plan = await planned(session, query.query, types=types, assigned=places, given=given)
     shown = described_shown(statement, plan, len(table.columns) + len(places))
     return StatementDescription(plan.bound.parameters, shown)
+
+
+async def _query(
+    session: SqlSession, table: Relation, statement: ast.Update
+) -> tuple[Composed, list[int]]:
+    """What `update_query` makes, where it delays nobody."""
+    size = len(session.running)
+    return await session.front.offload.run(lambda _: update_query(table, statement), size)
 
 
 def update_query(

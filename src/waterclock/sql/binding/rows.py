@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from waterclock.model.pg_types import PgType, column_type
+from waterclock.model.pg_types import INT2, INT4, INT8, TEXT, PgType, column_type
 from waterclock.persist.rows import arrow_type
 from waterclock.sql.ast.common import DefaultValue, ExpressionText
 from waterclock.sql.binding.binder import NoRelations, positions_from
@@ -90,11 +90,29 @@ class _Constants:
             return pa.scalar(None, held)
         with positions_from(value.position):
             node = parse_expression(value.text, self._meter)
+            plain = _plain(node, target, held)
+            if plain is not None:
+                return plain
             if not _is_constant(node):
                 return None
             bound = self._queries.expressions.bind(node, self._place)
             assigned = self._queries.expressions.coercion.assigned(bound, target, name)
         return _known(assigned, held)
+
+
+_BITS = {INT2: 15, INT4: 31, INT8: 63}
+
+
+def _plain(node: tree.Expression, target: PgType, held: pa.DataType) -> pa.Scalar | None:
+    """The value of a literal that needs no conversion; None if it may need one."""
+    match node:
+        case tree.Number(text) if target in _BITS and text.isdigit() and len(text) < 20:
+            number = int(text)
+            return pa.scalar(number, held) if number < 1 << _BITS[target] else None
+        case tree.String(text) if target == TEXT:
+            return pa.scalar(text, held)
+        case _:
+            return None
 
 
 def _is_constant(node: tree.Expression) -> bool:

@@ -34,6 +34,7 @@ from waterclock.sql.query.tree import (
     SetOperator,
     SortItem,
     Star,
+    String,
     Table,
     Values,
     Window,
@@ -66,7 +67,16 @@ def parse_query(text: str, meter: Meter | None = None) -> Query:
 def parse_expression(text: str, meter: Meter | None = None) -> Expression:
     """The expression that the whole text is. Raises a `SqlFault`."""
     meter = meter or Meter()
-    stream = TokenStream(text, lex(text, meter), meter)
+    tokens = lex(text, meter)
+    if len(tokens) == 2:  # most values of an INSERT are one token, and its end
+        match tokens[0].kind:
+            case Kind.INTEGER | Kind.DECIMAL:
+                return Number(tokens[0].value, tokens[0].position)
+            case Kind.STRING:
+                return String(tokens[0].value, tokens[0].position)
+            case _:
+                pass
+    stream = TokenStream(text, tokens, meter)
     found = Queries(stream).expressions.expression()
     _expect_end(stream)
     return found
