@@ -17,13 +17,14 @@ import shutil
 from pathlib import Path
 
 from waterclock.persist.errors import refused_write
+from waterclock.persist.folders import FOLDER_MODE, make_private
 from waterclock.persist.lock import DirectoryLock
 from waterclock.persist.places import HERE, Places
 
 
 class DataDirectory:
     """An open, locked data directory; made if it is missing. Raises `DataInUse` if another process
-    has it.
+    has it. What others may look into is closed to them.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class DataDirectory:
         self.path = path
         self._lock = DirectoryLock(path) if lock is None else lock
         try:
+            make_private(path)
             places.claim(path)
             self.blob = places.open_blobs(path)
             self.scratch = _emptied(path / "scratch")
@@ -51,7 +53,7 @@ def _emptied(folder: Path) -> Path:
     try:
         if folder.exists():
             shutil.rmtree(folder)
-        folder.mkdir()
+        folder.mkdir(mode=FOLDER_MODE)
     except OSError as error:
         raise refused_write(error, f'could not empty "{folder}": {error.strerror}') from error
     return folder

@@ -54,10 +54,10 @@ def self_made_identity(folder: Path, host: str, now: datetime | None = None) -> 
     """The identity kept in the folder; made at first, readable by the owner alone."""
     certificate, key = folder / "server.crt", folder / "server.key"
     if not (certificate.is_file() and key.is_file()):
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         certificate_pem, key_pem = make_certificate(host, now or datetime.now(UTC))
         _write_private(key, key_pem)
-        certificate.write_bytes(certificate_pem)
+        _write_private(certificate, certificate_pem)
     return load_identity(certificate, key)
 
 

@@ -37,6 +37,7 @@ from waterclock.persist.blob.files import FileBlob
 from waterclock.persist.consensus.sqlite import SqliteConsensus
 from waterclock.persist.consensus.witness import Witness
 from waterclock.persist.errors import DataInUse
+from waterclock.persist.folders import make_private
 from waterclock.persist.log import recover
 from waterclock.persist.places import BLOBS, LOG
 from waterclock.server.offline import LOCK, VIEWS, locked, opened_log
@@ -127,6 +128,8 @@ def restore(source: Path, data: Path, out: TextIO) -> None:
         unfinished.mkdir(mode=0o700)
         with tarfile.open(source, "r:") as archive:
             manifest = _extract(archive, unfinished)
+        unfinished.chmod(0o755)  # so that all below is looked at
+        make_private(unfinished)
         _sync_tree(unfinished)
         os.rename(unfinished, data)
     except (tarfile.TarError, msgspec.DecodeError, EOFError) as error:

@@ -21,6 +21,7 @@ import resource
 import shutil
 import signal
 import socket
+import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -56,6 +57,8 @@ _NEEDED_WITH_SPARK = ("waterclock.server.wiring", "waterclock.pgwire.server")
 _MANY_FILES = 65_536
 _SETTLING_S = 30.0
 """How long a server that stops waits for durable changes that were begun."""
+_GIVING_UP_S = 20.0
+"""How long a server whose data can not be written takes at most to say goodbye."""
 _AT_ONCE = 130
 """The exit code after a second signal."""
 
@@ -91,6 +94,10 @@ class Server:
         self._scratch = configuration.data / "spark" / uuid.uuid4().hex
         self.pg_port = 0
         self.http_port = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.failed = asyncio.Event()
+        """Set when nothing can be written any more, and nobody knows what was."""
+        self.failure: BaseException | None = None
 
     async def start(self) -> None:
         """Return when queries are answered. Raises why they can not be, and leaves nothing open."""
@@ -109,6 +116,8 @@ class Server:
             conf.spark_master, _spark_settings(conf), self._scratch.absolute()
         )
         data = self._data = await asyncio.to_thread(_open_data, conf, lock)
+        self._loop = asyncio.get_running_loop()
+        data.store.on_failure = self._note_failure
         await asyncio.to_thread(remove_others, self._scratch)
         if not is_loopback(conf.host):
             require_password(conf.host, await asyncio.to_thread(data.has_password))
@@ -183,6 +192,12 @@ class Server:
         if self._missing is None and self._data is not None and self._data.store.has_failed:
             return "the data can not be written any more"
         return self._missing
+
+    def _note_failure(self, error: BaseException) -> None:
+        """Called by whichever thread has met it."""
+        self.failure = error
+        assert self._loop is not None, "the data was opened in a loop"
+        self._loop.call_soon_threadsafe(self.failed.set)
 
     def _front(self) -> Front:
         assert self._metered is not None, "nobody asks before the server is ready"
@@ -336,11 +351,30 @@ async def serve(configuration: Configuration, out: TextIO) -> None:
         file=out,
         flush=True,
     )
-    await told
+    failed = asyncio.ensure_future(server.failed.wait())
+    await asyncio.wait({told, failed}, return_when=asyncio.FIRST_COMPLETED)
+    if not told.done():
+        await _give_up(server)
     _log.info("stopping")
     await server.stop()
     gc.unfreeze()  # let what is there be taken down in order
     _log.info("stopped")
+
+
+async def _give_up(server: Server) -> None:
+    """End the process with an error, since it does not know any more what is durable.
+
+    The next start finds out; nothing that was acknowledged is lost.
+    """
+    reason = server.failure
+    _log.critical("the data can not be written any more, so the server ends: %s", reason)
+    try:
+        await asyncio.wait_for(server.stop(), _GIVING_UP_S)
+    except Exception:  # what can not be stopped ends with the process
+        _log.exception("could not stop in order")
+    print(f"ERROR: the data can not be written any more: {reason}", file=sys.stderr, flush=True)
+    logging.shutdown()
+    os._exit(1)
 
 
 def _allow_many_files() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 
 import uvloop
@@ -15,6 +16,8 @@ from waterclock.storage.background import favour_callers
 
 def run(configuration: Configuration) -> None:
     """Serve until a signal comes. Raises what keeps the server from starting."""
+    # Also what Java and the processes that it starts make is for nobody else.
+    os.umask(0o077)
     begin_logging(configuration.log_level, sys.stderr)
     favour_callers()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

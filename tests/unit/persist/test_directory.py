@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -161,4 +162,48 @@ def test_a_failure_while_opening_frees_the_lock(tmp_path: Path) -> None:
     (tmp_path / "blobs").unlink()
     directory = DataDirectory(tmp_path)
     directory.consensus.close()
+    directory.release()
+
+
+def modes(path: Path) -> set[str]:
+    return {
+        f"{'folder' if each.is_dir() else 'file'} {stat.S_IMODE(each.stat().st_mode):o}"
+        for each in (path, *path.rglob("*"))
+    }
+
+
+def test_what_is_made_is_for_nobody_else(tmp_path: Path) -> None:
+    """Also where the process lets others look into all that it makes."""
+    before = os.umask(0o000)
+    try:
+        directory = DataDirectory(tmp_path / "data")
+        store = Store.open(directory.blob, directory.consensus, "first")
+        create(store, "s")
+        append(store, "s", 1, numbers([(n, 0, 1) for n in range(3000)]))
+        assert modes(tmp_path / "data") == {"folder 700", "file 600"}
+        store.close()
+        directory.release()
+    finally:
+        os.umask(before)
+
+
+def test_what_others_could_look_into_is_closed_to_them(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    filled(path)
+    (path / "views" / "state").mkdir(parents=True)
+    (path / "views" / "state" / "run").touch()
+    (path / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").touch(0o644)
+    for each in path.rglob("*"):
+        each.chmod(0o755 if each.is_dir() else 0o644)
+    path.chmod(0o755)
+    filled(path)
+    (path / "link").unlink()
+    assert modes(path) == {"folder 700", "file 600"}
+    assert modes(tmp_path / "elsewhere") == {"file 644"}
+
+
+def filled(path: Path) -> None:
+    directory = DataDirectory(path)
+    Store.open(directory.blob, directory.consensus, "somebody").close()
     directory.release()

@@ -22,6 +22,7 @@ from types import TracebackType
 
 from waterclock.compute.arrangement.cover import Cover
 from waterclock.persist.errors import refused_write
+from waterclock.persist.folders import FOLDER_MODE
 
 _TEMPORARY = ".writing"
 _EXCHANGE = "exchange"
@@ -36,7 +37,7 @@ def make_folder(folder: Path) -> None:
         if folder.is_dir():
             return
         make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
         _sync(folder.parent)
 
 

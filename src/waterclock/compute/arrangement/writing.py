@@ -26,6 +26,7 @@ from waterclock.compute.arrangement.cover import Cover
 from waterclock.compute.arrangement.files import Settling, publish, temporary, unavailable
 from waterclock.compute.arrangement.layout import HASH, Layout, consolidated
 from waterclock.compute.arrangement.run import SUMMARY, Summary
+from waterclock.persist.folders import open_private
 from waterclock.persist.hashing import Hashes, hash_rows
 from waterclock.persist.rows import TIME
 
@@ -174,7 +175,7 @@ class _CheckedFile:
     """A new file that knows the checksum of all that was written to it."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("wb")
+        self._file = open(path, "wb", opener=open_private)  # noqa: SIM115
         self.crc32 = 0
 
     def write(self, data: bytes) -> int:

@@ -26,7 +26,12 @@ import pyarrow as pa
 
 from waterclock.persist.blob.keys import check_key, folder_of, is_part
 from waterclock.persist.errors import BlobMissing, refused_write
-from waterclock.persist.folders import make_folders, sync_folder
+from waterclock.persist.folders import (
+    FOLDER_MODE,
+    make_folders,
+    open_private,
+    sync_folder,
+)
 
 _TEMPORARY = "tmp~"
 
@@ -46,7 +51,7 @@ class FileBlob:
         with _unavailable("open", str(root)):
             make_folders(self._root)
             self._synced_folders.add(self._root)
-            self._temporary.mkdir(exist_ok=True)
+            self._temporary.mkdir(mode=FOLDER_MODE, exist_ok=True)
 
     @property
     def keeps_checksums(self) -> bool:
@@ -131,7 +136,7 @@ class FileBlob:
         if folder in self._synced_folders:
             return
         self._make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
         sync_folder(folder.parent)
         self._synced_folders.add(folder)
 
@@ -168,7 +173,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def _write_synced(path: Path, data: bytes | pa.Buffer) -> None:
-    with open(path, "xb", buffering=0) as file:
+    with open(path, "xb", buffering=0, opener=open_private) as file:
         rest = memoryview(data)
         while rest:
             rest = rest[file.write(rest) :]
