@@ -40,7 +40,7 @@ def contents(rows: list[tuple[Any, ...]], time: int) -> Counter[tuple[Any, ...]]
     for at, progressed, diff, *values in rows:
         if not progressed and at <= time:
             found[tuple(values)] += diff
-    return +found
+    return found
 
 
 QUERY = "SELECT g, count(*) AS n, sum(v) AS total FROM t GROUP BY g"

@@ -96,7 +96,7 @@ class Tables:
         for (k, v), n in self.at(U1, time).items():
             if v:
                 quotients[k, 12 // v] += n
-        return +quotients
+        return quotients
 
     def _sides(self, name: str, time: int) -> Counter[Row]:
         joined: Counter[Row] = Counter()
@@ -104,7 +104,7 @@ class Tables:
             for (key, value), m in self.at(U2, time).items():
                 if k == (key if name == "by_key" else value):
                     joined[(v, value) if name == "by_key" else (key, v)] += n * m
-        return +joined
+        return joined
 
     def wrong(self, time: int) -> int:
         """How many rows can not be divided by."""

@@ -218,4 +218,4 @@ def check(
         for (row, _), diff in changes.items():
             held[row] += diff
         assert all(times >= 0 for times in held.values())
-        assert +held == Counter(upstream.execute(f"SELECT * FROM {table}").fetchall())
+        assert held == Counter(upstream.execute(f"SELECT * FROM {table}").fetchall())

@@ -53,7 +53,7 @@ async def follow(world: AdapterWorld, view: str) -> dict[int, Counter[tuple[Any,
             if not progressed:
                 held[tuple(values)] += diff
             elif held:
-                found[int(time) - 1] = +held
+                found[int(time) - 1] = Counter({row: n for row, n in held.items() if n})
         if len(found) >= TIMES:
             break
     await response.batches.aclose()  # type: ignore[attr-defined]

@@ -31,7 +31,7 @@ from waterclock.model.schema import Column, Int, Schema, Text
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.persist.records import Bound, Capability, Checkpoint, Right, ShardRecord
 from waterclock.persist.rows import updates
-from waterclock.persist.state import State, later
+from waterclock.persist.state import State
 from waterclock.storage.api import (
     Progress,
     ReadCapability,
@@ -143,9 +143,9 @@ class ReferenceShard:
     def follow(self, right: Right, bound: Bound) -> None:
         """Let a frontier move on to `bound`."""
         if right is Right.READ:
-            self.since = later(self.since, bound)
+            self.since = farther(self.since, bound)
         else:
-            self.upper = later(self.upper, bound)
+            self.upper = farther(self.upper, bound)
 
     def move(self, token: str, frontier: Bound, *, settle: bool) -> None:
         """A capability went forward; to the empty frontier, it is gone."""
@@ -190,6 +190,22 @@ class ReferenceShard:
 
 
 Reference: TypeAlias = dict[str, ReferenceShard]
+
+
+def farther(one: Bound, other: Bound) -> Bound:
+    """The frontier that lets fewer times through; None lets none through.
+
+    Written here, and in other words than where the state is folded: a mistake there is not repeated
+    where it is judged.
+    """
+    infinite = float("inf")
+    reach = max(infinite if bound is None else bound for bound in (one, other))
+    return None if reach == infinite else int(reach)
+
+
+def moved_back(before: Bound, after: Bound) -> bool:
+    """Whether a frontier is not as far as it was."""
+    return after is not None and (before is None or after < before)
 
 
 def bounded(bound: Bound) -> Frontier[int]:

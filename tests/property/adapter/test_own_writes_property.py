@@ -41,7 +41,7 @@ def test_rows_with_changes_are_a_sum(
         diff = data.draw(st.sampled_from([1, -1])) if left[row] else 1  # only what is there goes
         left[row] += diff
         changes.append((row, diff))
-    assert counted(with_changes(table(rows), with_diffs(changes))) == +left
+    assert counted(with_changes(table(rows), with_diffs(changes))) == left
 
 
 @given(st.lists(st.tuples(ROWS, st.sampled_from([1, -1]))))

@@ -107,7 +107,7 @@ def test_histories_never_take_away_what_is_not_there(seed: int) -> None:
                 for row, when, diff in changes:
                     held[row] += diff if when == time else 0
                 assert min(held.values(), default=0) >= 0
-                assert Counter(contents(case.lives, name, time)) == +held
+                assert Counter(contents(case.lives, name, time)) == held
             lower = upper
     assert times_of(case.lives)[-1] < case.steps.uppers[-1]
 
