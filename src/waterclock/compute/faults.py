@@ -1,8 +1,9 @@
 """What the engine says of a computation that failed, in PostgreSQL's words.
 
 Everything that runs Spark SQL for a user does so inside `told()`. An error of the engine comes out
-of it as an `EngineFault` with PostgreSQL's message and SQLSTATE; what the engine itself said goes
-to the log, and nowhere else. Three kinds are told apart:
+of it as an `EngineFault` with PostgreSQL's message and SQLSTATE. The log has its condition and the
+place where it was raised. What the engine said may quote the statement or its data, so it is logged
+at `debug` only. Three kinds are told apart:
 
 - errors that our own SQL raises: `RAISE_ERROR` with a text that begins with a SQLSTATE;
 - errors that the engine has a name for, such as `DIVIDE_BY_ZERO`: `_KNOWN` says what they mean;
@@ -32,6 +33,9 @@ _STATED = re.compile(r"(?P<sqlstate>[0-9A-Z]{5}) (?P<message>.+)", re.DOTALL)
 _NAMED = re.compile(r"\[(?P<condition>[A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)?)\]")
 _SAID = re.compile(rf"\[{_RAISED}\] (?P<text>.*?)(?: SQLSTATE: P0001)?$", re.DOTALL)
 _MOST_CAUSES = 20
+_MOST_FRAMES = 60
+_FRAME = re.compile(r"\s+at [\w.$/<>@-]+\([\w.$: ]*\)")
+_THROWN = re.compile(r"(?:: |Caused by: )?(?:[a-z_0-9]+\.)+[\w$]*(?:Exception|Error)\b")
 
 
 ENGINE_ERRORS = (PySparkException, Py4JJavaError)
@@ -252,8 +256,25 @@ def fault_of(error: PySparkException | Py4JJavaError) -> EngineFault:
     report = _reported(error)
     found = reason(report)
     level = logging.ERROR if found is INTERNAL else logging.INFO
-    _log.log(level, "the engine says: %s", report.text, exc_info=found is INTERNAL)
+    where = _frames(error) if found is INTERNAL else ""
+    _log.log(level, "the engine raised %s (%s)%s", report.condition, found.sqlstate, where)
+    _log.debug("the engine says: %s", report.text)
     return EngineFault.of(found)
+
+
+def _frames(error: PySparkException | Py4JJavaError) -> str:
+    """The types of what was raised and where, without the messages: they may quote the query."""
+    if isinstance(error, Py4JJavaError):
+        trace = str(error)
+    else:
+        trace = str(getattr(error, "_stackTrace", "") or "")
+    found = []
+    for line in trace.splitlines():
+        if (at := _FRAME.match(line)) is not None:
+            found.append(f"\n{at[0]}")
+        elif (raised := _THROWN.match(line)) is not None:
+            found.append(f"\n{raised[0]}")
+    return "".join(found[:_MOST_FRAMES])
 
 
 def _reported(error: PySparkException | Py4JJavaError) -> Report:

@@ -294,7 +294,8 @@ class DuckDbAnswerer:
             return context.failure
         if context.cancellation.cancelled:
             return QueryCancelled("canceling statement due to user request")
-        _log.warning("DuckDB could not run %r: %s", text, error)
+        _log.warning("DuckDB could not run a query: %s", type(error).__name__)
+        _log.debug("DuckDB could not run %r: %s", text, error)
         return translated(error)
 
 
@@ -414,9 +415,8 @@ class _logged:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, WaterclockError):
             _log.warning(
-                "catalog query failed: application_name=%r sqlstate=%s error=%s query=%r",
+                "catalog query failed: application_name=%r sqlstate=%s",
                 self._session.application_name,
                 error.sqlstate,
-                error,
-                self._sql,
             )
+            _log.debug("catalog query failed: error=%s query=%r", error, self._sql)

@@ -35,6 +35,7 @@ from waterclock.pgwire.values.errors import (
     OutOfRange,
     ShortBinary,
     UnsupportedValue,
+    as_bad_value,
     decode_utf8,
     refuse_row,
 )
@@ -68,7 +69,8 @@ def decode_binary(values: Sequence[bytes | None], declared: PgType) -> pa.Array:
     if name in _FIXED:
         return _decode_fixed(values, np.dtype(_FIXED[name]), declared)
     parsed = _one_by_one(values, _reader(name, declared.modifier))
-    return build(parsed, declared)
+    with as_bad_value(lambda: _bad(0)):
+        return build(parsed, declared)
 
 
 def _decode_fixed(
@@ -125,8 +127,9 @@ def _one_by_one(values: Sequence[bytes | None], read: Callable[[bytes], Any]) ->
     row = 0
     parsed: list[Any] = []
     try:
-        for row, value in enumerate(values):  # noqa: B007
-            parsed.append(None if value is None else read(value))
+        with as_bad_value(lambda: _bad(row)):
+            for row, value in enumerate(values):  # noqa: B007
+                parsed.append(None if value is None else read(value))
     except BadValue as fault:
         fault.row = row
         raise

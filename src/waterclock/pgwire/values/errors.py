@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import ClassVar, NoReturn
+
+import pyarrow as pa
 
 from waterclock.errors import WaterclockError
 
@@ -102,6 +107,29 @@ class InvalidParameter(BadValue):
     """Digits that are not ones."""
 
     sqlstate: ClassVar[str] = "22023"
+
+
+class TooDeep(BadValue):
+    """A value that is nested more deeply than can be read."""
+
+    sqlstate: ClassVar[str] = "54001"
+
+
+_UNREADABLE = (ArithmeticError, ValueError, LookupError, struct.error, pa.ArrowException)
+"""What reading a value raises that no rule has foreseen: numbers that are too long, say."""
+
+
+@contextmanager
+def as_bad_value(fallback: Callable[[], BadValue]) -> Iterator[None]:
+    """What reading raises inside is a `BadValue`: the fallback, unless it is one already."""
+    try:
+        yield
+    except BadValue:
+        raise
+    except RecursionError:
+        raise TooDeep("stack depth limit exceeded", hint="Nest the value less deeply.") from None
+    except _UNREADABLE:
+        raise fallback() from None
 
 
 def refuse_row(value: object) -> NoReturn:

@@ -16,7 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from waterclock.model.manner import IntervalStyle
-from waterclock.model.pg_types import NO_MODIFIER, PgType, column_type, element_of, type_info
+from waterclock.model.pg_types import (
+    NO_MODIFIER,
+    PgType,
+    column_type,
+    element_of,
+    format_type,
+    type_info,
+)
 from waterclock.persist.numerics import MOST_SCALE, MOST_WHOLE, from_texts
 from waterclock.persist.rows import NUMERIC, arrow_type
 from waterclock.pgwire.values.arrays_in import split_array
@@ -27,7 +34,16 @@ from waterclock.pgwire.values.datetimes_in import (
     parse_timestamp,
     parse_zoned,
 )
-from waterclock.pgwire.values.errors import BadValue, refuse_row
+from waterclock.pgwire.values.errors import (
+    BadValue,
+    DatetimeOverflow,
+    IntervalOverflow,
+    OutOfRange,
+    as_bad_value,
+    invalid_syntax,
+    out_of_range,
+    refuse_row,
+)
 from waterclock.pgwire.values.intervals import parse_interval
 from waterclock.pgwire.values.jsons import check_json, normal_json
 from waterclock.pgwire.values.scalars_in import (
@@ -75,7 +91,27 @@ def decode_text(texts: pa.Array, declared: PgType, zone: Zone) -> pa.Array:
         column = _decode_plain(texts, name, declared)
         if column is not None:
             return column
-    return build(_one_by_one(texts.to_pylist(), parser(declared, zone)), declared)
+    values = _one_by_one(texts.to_pylist(), parser(declared, zone), declared)
+    with as_bad_value(lambda: _misfit(declared)):
+        return build(values, declared)
+
+
+def _misfit(declared: PgType) -> BadValue:
+    """Of values that can be read, but not held."""
+    return OutOfRange(f"value is out of range for type {format_type(declared)}")
+
+
+def _unreadable(declared: PgType, text: str) -> BadValue:
+    """Of a text that is refused by what reads parts of it: as a rule they are too long."""
+    match type_info(declared.oid).name:
+        case "interval":
+            return IntervalOverflow(f'interval field value out of range: "{text}"')
+        case "date" | "time" | "timestamp" | "timestamptz":
+            return DatetimeOverflow(f'date/time field value out of range: "{text}"')
+        case "numeric" | "int2" | "int4" | "int8" | "float4" | "float8":
+            return out_of_range(format_type(declared), text)
+        case _:
+            return invalid_syntax(format_type(declared), text)
 
 
 def parser(declared: PgType, zone: Zone) -> Callable[[str], Any]:
@@ -194,12 +230,15 @@ def _plain_numeric(modifier: int) -> str | None:
     return f"^-?[0-9]{{1,{precision - scale}}}{fraction}$"
 
 
-def _one_by_one(texts: Sequence[str | None], parse: Callable[[str], Any]) -> list[Any]:
+def _one_by_one(
+    texts: Sequence[str | None], parse: Callable[[str], Any], declared: PgType
+) -> list[Any]:
     row = 0
     values: list[Any] = []
     try:
-        for row, text in enumerate(texts):  # noqa: B007
-            values.append(None if text is None else parse(text))
+        with as_bad_value(lambda: _unreadable(declared, texts[row] or "")):
+            for row, text in enumerate(texts):  # noqa: B007
+                values.append(None if text is None else parse(text))
     except BadValue as fault:
         fault.row = row
         raise
@@ -207,7 +246,7 @@ def _one_by_one(texts: Sequence[str | None], parse: Callable[[str], Any]) -> lis
 
 
 def _decode_arrays(texts: pa.Array, element: PgType, zone: Zone) -> pa.Array:
-    lists: list[list[str | None] | None] = _one_by_one(texts.to_pylist(), split_array)
+    lists: list[list[str | None] | None] = _one_by_one(texts.to_pylist(), split_array, element)
     sizes = [None if elements is None else len(elements) for elements in lists]
     flat = [element for elements in lists if elements for element in elements]
     try:
