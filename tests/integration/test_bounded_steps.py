@@ -103,7 +103,7 @@ def _history(choose: random.Random) -> dict[int, list[Row]]:
 
 
 @pytest.mark.semantics(44)
-@pytest.mark.parametrize("stored", ["in the log", "in objects", "merged"])
+@pytest.mark.parametrize("stored", ["in the log", "in objects", "merged", "kept"])
 def test_a_backlog_is_taken_in_bounded_steps(
     server: Server, installed: Installed, monkeypatch: pytest.MonkeyPatch, stored: str
 ) -> None:
@@ -119,6 +119,10 @@ def test_a_backlog_is_taken_in_bounded_steps(
     if stored == "merged":
         Maintenance(server.store).run()
     steps = Steps(server, monkeypatch)
+    if stored == "kept":  # over a restart in the middle
+        while server.compute.status(GlobalId.user(3)).upper < 20:
+            server.compute.tick()
+        server.restart()
     _settle(server, 60)
     assert len(steps.times) > 10, "it is cut into many steps"
     for times in steps.times:

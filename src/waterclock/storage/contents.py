@@ -100,7 +100,10 @@ def amount_waiting(storage: Storage, collection: GlobalId, start: int) -> tuple[
 
     def look(state: State) -> tuple[int, int]:
         rows = size = 0.0
-        for batch in shard_of(state, collection).batches.values():
+        shard = shard_of(state, collection)
+        if shard.upper is not None and start >= shard.upper:  # as is usual
+            return 0, 0
+        for batch in shard.batches.values():
             if batch.max_time >= start:
                 span = batch.max_time - batch.min_time + 1
                 share = min(1.0, (batch.max_time - start + 1) / span)

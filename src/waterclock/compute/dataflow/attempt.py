@@ -34,6 +34,11 @@ class Attempt:
         self._inbox = Inbox(folder / self.name)
         self._parts = parts
 
+    @property
+    def folder(self) -> Path:
+        """Its inbox, which is removed when it is over."""
+        return self._inbox.folder
+
     def run(
         self,
         tick: Tick,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -128,9 +128,10 @@ class Job:
         if tick.first:
             for name, rows in self._chain.constants.items():
                 given[name] = _stamped(rows, tick.lower)
-        self._attempt = Attempt(self._spark.sparkContext, self._inbox, self._parts)
+        self._attempt = attempt = Attempt(self._spark.sparkContext, self._inbox, self._parts)
+        results = partial(self._collected, attempt.folder)
         try:
-            collected = self._attempt.run(tick, given, listed, self._collected)
+            collected = attempt.run(tick, given, listed, results)
         finally:
             self._attempt = None
         tables = unpacked(collected.to_batches(), self._chain.result)
@@ -176,8 +177,9 @@ class Job:
             found.append(pa.array(sorted(blamed), pa.string()))
         return found
 
-    def _collected(self) -> pa.Table:
-        return collect(self._chain.frame(), self._inbox / "results", _WITHOUT_BOUND)
+    def _collected(self, folder: Path) -> pa.Table:
+        """What the job gives. What is large is mapped from files that have no name any more."""
+        return collect(self._chain.frame(), folder, _WITHOUT_BOUND)
 
     def _summed(self, output: Sum, tables: dict[str, pa.Table]) -> pa.Table:
         parts = [(tables[self._chain.names[b]], b.positive) for b in output]
