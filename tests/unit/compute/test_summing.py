@@ -37,7 +37,8 @@ def test_it_is_the_same_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mos
     monkeypatch.setattr(spill, "IN_MEMORY_ROWS", most)
     choose = random.Random(most)
     for _ in range(20):
-        one, other = changes(choose, choose.randrange(30)), changes(choose, choose.randrange(30))
+        one, other, nothing = (changes(choose, n) for n in (choose.randrange(30), 25, 0))
+        one = pa.concat_tables([nothing, one, nothing])  # as it comes from several tasks
         found = summed([(one, True), (other, False)], tmp_path)
         assert found.schema == SCHEMA
         expected = union([one, negate(other)])

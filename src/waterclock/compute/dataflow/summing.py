@@ -29,8 +29,8 @@ def summed(parts: Sequence[tuple[pa.Table, bool]], folder: Path) -> pa.Table:
         for table, positive in parts:
             for batch in table.to_batches(_BATCH_ROWS):
                 piece = pa.Table.from_batches([batch])
-                (signed,) = (piece if positive else negate(piece)).combine_chunks().to_batches()
-                spill.add(signed)
+                for signed in (piece if positive else negate(piece)).to_batches():
+                    spill.add(signed)
         return filed(spill.tables(), schema, folder)
 
 
