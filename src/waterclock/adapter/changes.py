@@ -144,6 +144,11 @@ class Changes:
         while self._running:
             await asyncio.wait(list(self._running))
 
+    async def rested(self) -> None:
+        """Return when the turns of all who have waited before are over: their changes are seen."""
+        async with self._turn:
+            pass
+
     @property
     def is_idle(self) -> bool:
         """Whether no change is under way, and nobody has the turn."""

@@ -143,7 +143,8 @@ class Coordinator:
     def follow(self, catalog: Catalog, made: Set[GlobalId], gone: Set[GlobalId]) -> None:
         """Hold and write what is new in the catalog, and forget what is not in it any more.
 
-        Called before others see that catalog, so that nobody meets a collection without it.
+        Called before others see what is new and after they saw what is gone, so that nobody who
+        looks at the catalog meets a collection without it.
         """
         for collection in sorted(made):
             reader, writer = self.catalog.capabilities(collection)

@@ -14,6 +14,18 @@ class StatementCancelled(WaterclockError):
     sqlstate: ClassVar[str] = "57014"
 
 
+class CollectionGone(WaterclockError):
+    """What the statement reads was dropped while it ran. It may be resolved anew and run again."""
+
+    sqlstate: ClassVar[str] = "42P01"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a relation that the statement uses has been dropped",
+            detail="It was dropped while the statement ran.",
+        )
+
+
 class OutcomeUnknown(WaterclockError):
     """The statement was stopped while its change was being made durable, and that takes long."""
 

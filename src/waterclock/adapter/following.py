@@ -17,7 +17,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from waterclock.adapter.errors import ViewInError
+from waterclock.adapter.errors import CollectionGone, ViewInError
 from waterclock.adapter.holds import Hold
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
@@ -112,7 +112,7 @@ class Steps:
         try:
             self._rows = _Stream(hold.subscribe(collection, after, columns.names), after)
             self._errors = [_Stream(hold.subscribe(each, after, None), after) for each in errors]
-        except (KeyError, CapabilityInvalid) as error:
+        except (CollectionGone, CapabilityInvalid) as error:
             raise gone() from error
 
     def read(self) -> Step | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from waterclock.adapter.errors import CollectionGone
 from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
 from waterclock.model.timeline import EPOCH_MILLIS, Timeline
@@ -92,7 +93,14 @@ class Holds:
 
     def capability(self, collection: GlobalId) -> ReadCapability:
         with self._lock:
-            return self._kept[collection]
+            return self._known(collection)
+
+    def _known(self, collection: GlobalId) -> ReadCapability:
+        """The durable hold on the collection; `CollectionGone`. For whoever has the lock."""
+        found = self._kept.get(collection)
+        if found is None:
+            raise CollectionGone
+        return found
 
     def since(self, collections: Iterable[GlobalId]) -> int | None:
         """The first time at which all of them can be read; None if one is not known any more.
@@ -109,12 +117,16 @@ class Holds:
         self, collection: GlobalId, after: int, columns: Sequence[str] | None
     ) -> Subscription:
         with self._lock:  # the capability must be as it was stated
-            return self._storage.subscribe_at(
-                self._kept[collection],
-                as_of=self._kept[collection].frontier.timeline.frontier(after),
-                snapshot=False,
-                columns=columns,
-            )
+            kept = self._known(collection)
+            try:
+                return self._storage.subscribe_at(
+                    kept,
+                    as_of=kept.frontier.timeline.frontier(after),
+                    snapshot=False,
+                    columns=columns,
+                )
+            except CapabilityUnknown as error:
+                raise CollectionGone from error
 
     @property
     def held(self) -> frozenset[GlobalId]:
@@ -140,9 +152,9 @@ class Holds:
             return tuple(c for c, each in kept if each.frontier.timeline != EPOCH_MILLIS)
 
     def take(self, collections: Iterable[GlobalId]) -> Hold:
-        """Hold all of them at their sinces; `KeyError` for one that is not known any more."""
+        """Hold all of them at their sinces; `CollectionGone` if one is not known any more."""
         with self._lock:
-            times = {c: _time(self._kept[c].frontier) for c in collections}
+            times = {c: _time(self._known(c).frontier) for c in collections}
             hold = Hold(self, times)
             self._open.add(hold)
             return hold

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from waterclock.adapter.errors import CollectionGone
 from waterclock.adapter.following import Step, Steps, gone
 from waterclock.adapter.reading import LOOK_AGAIN_S, Bell
 from waterclock.errors import WaterclockError
@@ -106,7 +107,7 @@ class Pump:
         watched = (followed.collection, *errors)
         try:
             self._hold = core.holds.take(watched)
-        except KeyError as error:
+        except CollectionGone as error:
             raise gone() from error
         self._hold.move(after)
         self._watched = watched

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from waterclock.adapter.coordinator import Coordinator
-from waterclock.adapter.errors import ViewInError
+from waterclock.adapter.errors import CollectionGone, ViewInError
 from waterclock.adapter.holds import Hold
 from waterclock.adapter.sources import origins
 from waterclock.adapter.timelines import timeline_of
@@ -35,7 +35,7 @@ from waterclock.persist.rows import TIME, row_schema
 from waterclock.persist.state import State
 from waterclock.storage import riders
 from waterclock.storage.commands import shard_of
-from waterclock.storage.errors import CapabilityMisstated
+from waterclock.storage.errors import CapabilityMisstated, CapabilityUnknown, SubscriptionCancelled
 
 FEW_KEYS = 64
 """So many keys are looked up sooner than another thread would be awake to do it."""
@@ -269,12 +269,9 @@ class Reading:
             times = pa.repeat(pa.scalar(moment.time, pa.int64()), rows.num_rows)
             return rows.append_column(TIME, times).select(list(schema.names))
         if isinstance(self._core.current.try_item(collection), Index):
-            index = self._core.compute.index(collection)
-            is_there = moment.time < index.arrangement.upper
-            if wanted is not None and wanted.num_rows <= FEW_KEYS and is_there:
-                return index.at(moment.time, wanted)
-            return await asyncio.to_thread(index.at, moment.time, wanted)
-        assert wanted is None, "only an index is looked up by keys"
+            return await self._contents_of_index(moment, collection, wanted)
+        if wanted is not None:  # it was an index when that was decided
+            raise CollectionGone
         while True:
             try:
                 return await asyncio.to_thread(
@@ -287,6 +284,25 @@ class Reading:
                 )
             except CapabilityMisstated:  # it was moved after we looked, but not beyond our hold
                 continue
+            except (CapabilityUnknown, SubscriptionCancelled) as error:
+                if cancelled.is_set:
+                    raise
+                raise CollectionGone from error
+
+    async def _contents_of_index(
+        self, moment: Moment, collection: GlobalId, wanted: pa.Table | None
+    ) -> pa.Table:
+        compute = self._core.compute
+        try:
+            index = compute.index(collection)
+            is_there = moment.time < index.arrangement.upper
+            if wanted is not None and wanted.num_rows <= FEW_KEYS and is_there:
+                return index.at(moment.time, wanted)
+            return await asyncio.to_thread(index.at, moment.time, wanted)
+        except Exception as error:
+            if compute.has_index(collection):
+                raise
+            raise CollectionGone from error
 
     async def evaluate(
         self,

@@ -310,13 +310,13 @@ class TableWriter:
     def _drop_stale(self) -> bool:
         """Forget rights that are gone, and correct those that have moved; whether there were any.
 
-        Neither is to be expected. It must not keep everybody from writing all the same.
+        A DROP that has just been committed leaves such a right for a moment.
         """
         found = riders.writers(self._storage, self._writers.values())
         stale = [each for each in self._writers.values() if found[each.id] != each]
         for each in stale:
             known = found[each.id]
-            _LOG.warning("the right to write %s at %s is stale: %s", each.id, each.frontier, known)
+            _LOG.info("the right to write %s at %s is stale: %s", each.id, each.frontier, known)
             if isinstance(known, WriteCapability):
                 self._writers[each.id] = known
             else:

@@ -76,7 +76,8 @@ class DurableCatalog:
         self._notes = Notes(store, PREFIX)
         self._writing = store.runtime.lock()
         self.follow: Follow = lambda _catalog, _made, _gone: None
-        """Told of every change, in the thread that commits it, before anybody sees it."""
+        """Told of every change, in the thread that commits it: of what is made before anybody sees
+        it, and of what is gone when nobody does any more."""
         kept = self._notes.all()
         first = _HEAD not in kept
         head = Head(0, *Numbers().peek()) if first else codec.decode_head(kept[_HEAD])
@@ -152,12 +153,13 @@ class DurableCatalog:
         return answer
 
     def _publish(self, catalog: Catalog) -> None:
-        """Let everybody see the catalog, after who looks after its collections has been told."""
+        """Let everybody see the catalog."""
         before, after = self._current.collections(), catalog.collections()
         try:
-            self.follow(catalog, after - before, before - after)
+            self.follow(catalog, after - before, frozenset())
         finally:
             self._current = catalog
+        self.follow(catalog, frozenset(), before - after)
 
     def _reread(self) -> None:
         """Follow what is durable, should a caller have been interrupted before it could."""

@@ -10,6 +10,7 @@ Nothing of SQL is known here, and nothing of statements or portals is kept: the 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import assert_never
 
@@ -29,9 +30,11 @@ from waterclock.model.manner import IntervalStyle
 from waterclock.pgwire import backend
 from waterclock.pgwire.codec import Frame, decode
 from waterclock.pgwire.errors import (
+    Disconnected,
     IdleInTransaction,
     IdleTooLong,
     ProtocolViolation,
+    Unforeseen,
     UnsupportedMessage,
     error_fields,
 )
@@ -61,6 +64,7 @@ from waterclock.pgwire.values.rows import formats_for
 from waterclock.pgwire.values.zones import Zone, zone_named
 from waterclock.pgwire.wire import Wire
 
+_log = logging.getLogger(__name__)
 _EXTENDED = frozenset(b"PBDEC")
 _SYNC, _TERMINATE = ord("S"), ord("X")
 
@@ -123,12 +127,25 @@ class Connection:
         except SessionEnded:
             raise
         except WaterclockError as error:
-            self._wire.send(backend.error_response(error_fields(error)))
-            await self._session.fail()
-            if frame.kind in _EXTENDED:
-                self._discarding = True
-            else:
-                self.ready()
+            await self._fail(frame, error)
+        except Disconnected:
+            raise
+        except (
+            Exception
+        ):  # an invariant of ours broke: the statement fails, and the session goes on
+            _log.exception("a statement failed by an internal error")
+            await self._fail(
+                frame, Unforeseen("internal error", detail="The server's log says which.")
+            )
+
+    async def _fail(self, frame: Frame, error: WaterclockError) -> None:
+        """Tell of an error, and go on as the protocol has it."""
+        self._wire.send(backend.error_response(error_fields(error)))
+        await self._session.fail()
+        if frame.kind in _EXTENDED:
+            self._discarding = True
+        else:
+            self.ready()
 
     async def _answer(self, message: FrontendMessage) -> None:
         match message:

@@ -81,6 +81,12 @@ class InternalError(SessionEnded):
     sqlstate: ClassVar[str] = "XX000"
 
 
+class Unforeseen(WaterclockError):
+    """An invariant of ours broke while a statement ran. Only that statement has failed."""
+
+    sqlstate: ClassVar[str] = "XX000"
+
+
 class Disconnected(Exception):
     """The client is gone. Nobody is told, because nobody is there."""
 

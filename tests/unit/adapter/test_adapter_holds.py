@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from waterclock.adapter.errors import CollectionGone
 from waterclock.adapter.holds import Holds
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Column, Int, Schema
@@ -58,5 +59,5 @@ def test_what_was_dropped_can_not_be_held(storage: Storage) -> None:
     reader, _ = storage.create(ONE, Description(Schema(())))
     holds.adopt(reader)
     holds.forget(ONE)
-    with pytest.raises(KeyError):
+    with pytest.raises(CollectionGone):
         holds.take([ONE])

@@ -55,9 +55,12 @@ class Lookup:
             return None
         keys = self._keys(parameters)
         compute = session.front.core.compute
-        if keys is None or not compute.has_index(self.index):
+        if keys is None:
             return None
-        peek = compute.index(self.index).peek()
+        try:
+            peek = compute.index(self.index).peek()
+        except KeyError:  # it is being made or dropped
+            return None
         read = (self.source, self.index)
         time = session.front.reading.time_at_once(read, peek.upper, can_fail=self.can_fail)
         if time is None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from waterclock.adapter.api import Done, Response, StatementDescription
+from waterclock.adapter.errors import CollectionGone
 from waterclock.adapter.sequencer import (
     alterations,
     copying,
@@ -35,7 +36,9 @@ from waterclock.adapter.sequencer import (
     updates,
     with_changes,
 )
+from waterclock.adapter.sequencer.prepared import changed_too_often
 from waterclock.adapter.sequencer.refusals import refusal
+from waterclock.catalog.errors import UnknownObject
 from waterclock.model.pg_types import TEXT, PgType
 from waterclock.sql import ast
 from waterclock.sql.parser import Parsed
@@ -68,6 +71,7 @@ _RUN: dict[type[Any], Run] = {
     **updates.RUN,
     **with_changes.RUN,
 }
+_TRIES = 10
 _AT_ONCE = frozenset(
     kind
     for module in (alterations, external, grants, ingestion, objects, relations, roles, table_as)
@@ -94,11 +98,34 @@ async def run(session: SqlSession, parsed: Parsed, parameters: Sequence[pa.Scala
     found = _RUN.get(type(statement))
     if found is None:
         raise refusal(statement)
-    response = await found(session, statement, parameters)
+    response = await _run(session, found, statement, parameters)
     if session.transaction.in_block and type(statement) in _AT_ONCE and isinstance(response, Done):
         is_filled = isinstance(statement, ast.CreateTableAs)  # its tag tells the rows
         session.transaction.lasting.append("CREATE TABLE AS" if is_filled else response.tag)
     return response
+
+
+async def _run(
+    session: SqlSession, found: Run, statement: ast.Statement, parameters: Sequence[pa.Scalar]
+) -> Response:
+    """Run a statement; outside a transaction block again if what it reads is dropped meanwhile.
+
+    Until it returns it has changed nothing. Its names are resolved anew when the change that has
+    dropped something can be seen, and are unknown then, or mean something else.
+    """
+    for _attempt in range(_TRIES):
+        catalog = session.front.core.current
+        if session.role.oid not in catalog.objects:
+            raise UnknownObject(f'role "{session.role.name}" does not exist')
+        try:
+            return await found(session, statement, parameters)
+        except CollectionGone:
+            if session.transaction.in_block or session.transaction.has_written:
+                raise
+            await session.front.changes.rested()
+            if session.front.core.current is catalog:
+                raise
+    raise changed_too_often()
 
 
 async def describe(
