@@ -129,15 +129,24 @@ class AdvisoryLocks:
         self._entries: dict[tuple[int, LockKey], _Entry] = {}
 
     def acquire(
-        self, owner: Owner, lock: Lock, *, for_transaction: bool, patience: Patience | None
+        self,
+        owner: Owner,
+        lock: Lock,
+        *,
+        for_transaction: bool,
+        patience: Patience | None,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> bool:
         """Take the lock; without patience, tell whether that was possible at once.
+
+        Once `is_over`, nothing is taken any more: the statement was given up, perhaps before this
+        thread came here, and nobody would give the lock back.
 
         Raises `DeadlockDetected`, `LockTimeout`, or `StatementCancelled` when patience is over;
         then nothing was taken.
         """
         with self._changed:
-            if owner.is_gone:
+            if owner.is_gone or is_over():
                 raise StatementCancelled(_CANCELLED)
             entry = self._entries.setdefault(lock.place, _Entry())
             ahead = len(entry.waits) if patience is None else entry.place_for(owner)

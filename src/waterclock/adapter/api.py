@@ -20,10 +20,10 @@ their `batches` only when nothing can fail any more.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -276,8 +276,15 @@ class CopyOut:
     batches: Batches
 
 
+T = TypeVar("T")
+
+
 class CopySink(Protocol):
     """Where the rows of COPY FROM STDIN go. The caller ends with exactly one of the last two."""
+
+    async def stoppable(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do something that waits for the client; raises as soon as somebody stops the COPY."""
+        ...
 
     async def append(self, batch: pa.RecordBatch) -> None:
         """Take rows, in the columns and types of the `CopyIn`. May raise; `abort` still follows."""

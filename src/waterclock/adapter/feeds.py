@@ -142,12 +142,14 @@ class Feed:
             pump, seat, _ = self._sitting
             pump.leave(seat)
             self._sitting = None
-        await self._stop_reading()
-        self._ready.clear()
-        self._moment.close()
         at_close, self._at_close = self._at_close, None
-        if at_close is not None:
-            await at_close()
+        try:
+            await self._stop_reading()
+        finally:
+            self._ready.clear()
+            self._moment.close()
+            if at_close is not None:
+                await at_close()
 
     # Where steps come from
 

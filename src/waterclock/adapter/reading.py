@@ -96,8 +96,9 @@ class Bell:
 
     async def wait(self, seconds: float) -> None:
         """Until there are news, or so long."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), seconds)
+        with suppress(TimeoutError):  # `wait_for` would lose a cancellation that comes with news
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
         self._news.clear()
 
 

@@ -323,11 +323,11 @@ class SqlSession:
 
     async def terminate(self) -> None:
         self.watch.end()
-        for name in list(self.portals):
-            await self.drop_portal(name)
         self.transaction.close()
         self.locks.close()
         self.front.ended(self)
+        for name in list(self.portals):
+            await self.drop_portal(name)
 
     # Portals
 
@@ -341,8 +341,11 @@ class SqlSession:
     async def drop_portal(self, name: str) -> None:
         """Forget a portal and end what feeds it."""
         found = self.portals.pop(name, None)
-        if found is not None and found.rows is not None:
-            await closed(found.rows.batches)
+        if found is None or found.rows is None or isinstance(found.rows.batches, AtHand):
+            return
+        batches = found.rows.batches
+        ending = self.front.changes.begin(lambda _ending: closed(batches))
+        await self.watch.finished_or_stopped(ending)
 
     def _statement(self, name: str) -> PreparedStatement:
         found = self.statements.get(name)

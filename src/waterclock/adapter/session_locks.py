@@ -42,6 +42,7 @@ class SessionLocks:
                 self._lock(key, is_shared=is_shared),
                 for_transaction=for_transaction,
                 patience=patience if waits else None,
+                is_over=patience.is_over,
             )
 
     def unlock(self, key: LockKey, *, is_shared: bool) -> bool:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from waterclock.adapter.changes import Change, Changes
+from waterclock.adapter.errors import StatementCancelled
 from waterclock.adapter.planning import Plan
 from waterclock.adapter.timelines import beginning, common_timeline
 from waterclock.compute.api import ERROR_ROWS, Result
@@ -30,9 +32,10 @@ if TYPE_CHECKING:
 class Transient:
     """One such view. `begin` has to have returned before it is read, and `end` ends it."""
 
-    def __init__(self, core: Coordinator, plan: Plan) -> None:
+    def __init__(self, core: Coordinator, changes: Changes, plan: Plan) -> None:
         numbers = core.catalog.draft().numbers
         self._core = core
+        self._changes = changes
         self._plan = plan
         self.output = numbers.id()
         self._errors = numbers.id()
@@ -48,13 +51,23 @@ class Transient:
         """The columns' names in its collection: by place, since a query's need not be unique."""
         return tuple(f"c{place}" for place in range(len(plan.bound.columns)))
 
-    async def begin(self, wanted: int | None = None) -> None:
+    def begin(self, wanted: int | None = None) -> Change[None]:
         """Have it maintained; raises `NotMaintainable` with what can not be.
 
-        It begins at the time that is wanted if its inputs can be read then, else now.
+        It begins at the time that is wanted if its inputs can be read then, else now. If nobody
+        waits for it any more when it has begun, it is ended.
         """
-        await asyncio.to_thread(self._begin, wanted)
-        self._core.wake()
+
+        async def work(change: Change[None]) -> None:
+            await self._changes.in_thread(self._begin, wanted)
+            try:
+                change.pass_point_of_no_return()
+            except StatementCancelled:
+                await self._changes.in_thread(self._end)
+                raise
+            self._core.wake()
+
+        return self._changes.begin(work)
 
     def _begin(self, wanted: int | None) -> None:
         core = self._core
@@ -79,11 +92,16 @@ class Transient:
 
             for reader in core.store.commit(plan):
                 core.holds.adopt(reader)
-        core.compute.begin(self.output)
+        try:
+            core.compute.begin(self.output)
+        except BaseException:
+            self._end()
+            raise
 
     async def end(self) -> None:
-        """Maintain it no longer, and let its collections go."""
-        await asyncio.to_thread(self._end)
+        """Maintain it no longer, and let its collections go, whether or not that is waited for."""
+        ending = self._changes.begin(lambda _ending: self._changes.in_thread(self._end))
+        await asyncio.shield(ending.finished)
 
     def _end(self) -> None:
         core = self._core

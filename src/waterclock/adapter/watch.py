@@ -58,7 +58,7 @@ class Watch:
         self._timed_out = False
         if millis:
             self._timeout = self._loop.call_later(millis / 1000, self._time_out)
-        return await self._stoppably(work)
+        return await self.stoppably(work)
 
     def over(self, response: Response) -> Response:
         """The response, with its rows made stoppable."""
@@ -79,7 +79,7 @@ class Watch:
         try:
             while True:
                 try:
-                    yield await self._stoppably(partial(anext, batches))
+                    yield await self.stoppably(partial(anext, batches))
                 except StopAsyncIteration:
                     return
         finally:
@@ -94,7 +94,7 @@ class Watch:
         statement waits for it.
         """
         if not change.finished.done():
-            await self._wait_for(change)
+            await self.finished_or_stopped(change)
         if not change.outcome.done():
             if change.try_revoke():
                 raise self._stopped()
@@ -120,8 +120,11 @@ class Watch:
         if self.cancellation.is_set:
             raise self._stopped()
 
-    async def _wait_for(self, change: Underway[Any]) -> None:
-        """Wait until the change is finished, or somebody wants the statement to stop."""
+    async def finished_or_stopped(self, change: Underway[Any]) -> None:
+        """Wait until the change is finished, or somebody wants the statement to stop.
+
+        The latter is no error here: what ends a statement must not be interrupted half way.
+        """
         waiting = self._loop.create_future()
 
         def wake(*_: object) -> None:
@@ -148,7 +151,7 @@ class Watch:
             self._timeout.cancel()
             self._timeout = None
 
-    async def _stoppably(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def stoppably(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do something, and end it as soon as somebody wants the statement to stop.
 
         It runs in the task that is there: a task of its own would cost more than most statements.

@@ -129,7 +129,7 @@ async def receive_copy(wire: Wire, copy: CopyIn, zone: Zone) -> None:
 async def _receive_rows(wire: Wire, copy: CopyIn, zone: Zone) -> None:
     decoder = decoder_of(copy, zone)
     while True:
-        frame = await wire.receive()
+        frame = await copy.sink.stoppable(wire.receive)
         match decode(frame):
             case CopyData(data):
                 for batch in decoder.feed(data):

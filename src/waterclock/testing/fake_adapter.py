@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -62,6 +63,7 @@ from waterclock.model.pg_types import (
     type_named,
 )
 
+T = TypeVar("T")
 _OPTIONS: dict[str, Callable[[], CopyOptions]] = {
     "text": text_options,
     "csv": csv_options,
@@ -152,6 +154,9 @@ class _Sink:
     async def finish(self) -> str:
         self.front.received[self.name] = self.batches
         return f"COPY {sum(batch.num_rows for batch in self.batches)}"
+
+    async def stoppable(self, work: Callable[[], Awaitable[T]]) -> T:
+        return await work()
 
     async def abort(self) -> None:
         self.batches.clear()

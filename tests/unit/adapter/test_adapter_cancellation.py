@@ -42,6 +42,15 @@ CHANGES = (
     "BEGIN; INSERT INTO base VALUES (7, 'z'); SELECT a FROM base; COMMIT",
     "COPY base FROM STDIN",
 )
+READS = (
+    "SELECT a FROM base WHERE b = 'x'",
+    "BEGIN; DECLARE c CURSOR FOR SUBSCRIBE base; FETCH 2 c; CLOSE c; COMMIT",
+    "BEGIN; DECLARE c CURSOR FOR SUBSCRIBE base; FETCH 2 c; COMMIT",
+    "BEGIN; SELECT pg_advisory_xact_lock(7); SELECT a FROM base; COMMIT",
+)
+ENDLESS = "BEGIN; DECLARE c CURSOR FOR SUBSCRIBE (SELECT b, count(*) FROM base GROUP BY b); COMMIT"
+"""Nobody maintains what it reads: so it waits, and looks again each second."""
+FIRST_STEPS = {ENDLESS: 5}
 
 
 class When(Enum):
@@ -203,3 +212,39 @@ def test_a_stopped_statement_has_happened_or_not(
     tmp_path: Path, statement: str, when: When
 ) -> None:
     asyncio.run(stop_everywhere(tmp_path, statement, when))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", When)
+@pytest.mark.parametrize("statement", [*READS, ENDLESS])
+def test_a_stopped_read_leaves_nothing(tmp_path: Path, statement: str, when: When) -> None:
+    asyncio.run(stop_reading(tmp_path, statement, when))
+
+
+async def stop_reading(folder: Path, statement: str, when: When) -> None:
+    world, client = await prepared(folder, "")
+    before = (contents(world), await rows_of(client))
+    for at in range(FIRST_STEPS.get(statement, 14)):
+        client = await world.connect()
+        answer = await run_stopped(world, client, statement, Points(at, when))
+        place = f"stopped at {at}, {when.value}: {answer}"
+        assert answer in ("done", "57014", "gone"), place
+        if client.session.transaction.in_block:
+            await client.run("ROLLBACK")
+        await client.session.terminate()
+        await world.front.settle()
+        asking = await world.connect()
+        assert (contents(world), await rows_of(asking)) == before, place
+        assert await asking.rows("SELECT count(*) FROM pg_locks") == [(0,)], place
+        await check_alive(world, asking)
+        await asking.session.terminate()
+        await until(lambda: len(world.front.pumps) == 0 and world.core.holds.taken == 0)
+        check_whole(world)
+    await asyncio.to_thread(world.close)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let others run until it holds: a pump ends by itself when nobody sits at it."""
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.001)

@@ -12,13 +12,14 @@ from waterclock.adapter.tables import Dependence, TableGone, TableWriter, WriteC
 from waterclock.compute.snapshot import contents_at
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Column, Int, Schema
+from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.oracle.oracle import PREFIX, Oracle
 from waterclock.persist.blob.memory import MemoryBlob
 from waterclock.persist.consensus.memory import MemoryConsensus
 from waterclock.persist.notes import Notes
 from waterclock.persist.rows import DIFF, row_schema
 from waterclock.persist.store import Store
-from waterclock.storage.api import Description, ReadCapability
+from waterclock.storage.api import Description, ReadCapability, Write, WriteCapability
 from waterclock.storage.controller import Storage
 
 ONE, TWO = GlobalId.user(1), GlobalId.user(2)
@@ -34,8 +35,10 @@ class World:
         self.oracle = Oracle(Notes(store, PREFIX), lambda: self.now)
         self.writer = TableWriter(self.storage, self.oracle, lambda: self.now, self._wake)
         self.readers: dict[GlobalId, ReadCapability] = {}
+        self.writers: dict[GlobalId, WriteCapability] = {}
         for table in (ONE, TWO):
             self.readers[table], writer = self.storage.create(table, Description(NUMBER))
+            self.writers[table] = writer
             self.writer.add(writer)
 
     def _wake(self) -> None:
@@ -172,3 +175,53 @@ def test_nothing_is_taken_after_the_end(world: World) -> None:
     world.writer.close()
     with pytest.raises(TableGone):
         asyncio.run(world.writer.write({ONE: numbers(1)}))
+
+
+def test_a_right_that_has_gone_fails_nobody_else(world: World) -> None:
+    """Every commit names all tables; only who writes to the one that has gone is refused."""
+    world.storage.drop_capability(world.writers[TWO])
+
+    async def run() -> list[object]:
+        return await asyncio.gather(
+            world.writer.write({ONE: numbers(1)}),
+            world.writer.write({TWO: numbers(2)}),
+            world.writer.write({ONE: numbers(3), TWO: numbers(4)}),
+            world.writer.write({ONE: numbers(5)}),
+            return_exceptions=True,
+        )
+
+    first, second, third, fourth = asyncio.run(run())
+    assert isinstance(first, int)
+    assert isinstance(fourth, int)
+    assert isinstance(second, TableGone)
+    assert isinstance(third, TableGone)
+    assert world.rows(ONE, world.oracle.read_ts()) == [1, 5]
+    assert world.writer.written == {ONE}
+
+
+def test_quiet_tables_go_on_beside_one_that_has_gone(world: World) -> None:
+    world.storage.drop_capability(world.writers[TWO])
+    world.now = 5000
+    world.writer.advance()
+    assert world.rows(ONE, 5000) == []
+    assert world.writer.written == {ONE}
+
+
+def test_a_right_that_has_moved_is_found_again(world: World) -> None:
+    [moved] = world.storage.append(Write(world.writers[TWO], None, EPOCH_MILLIS.frontier(7000)))
+    time = asyncio.run(world.writer.write({ONE: numbers(1), TWO: numbers(2)}))
+    assert time >= 7000, "what was complete stays as it is"
+    assert moved.frontier == EPOCH_MILLIS.frontier(7000)
+    assert (world.rows(ONE, time), world.rows(TWO, time)) == ([1], [2])
+
+
+def test_a_write_is_taken_back_while_it_waits(world: World) -> None:
+    async def run() -> tuple[bool, bool]:
+        waiting = world.writer.begin({ONE: numbers(1)})
+        was_revoked = waiting.try_revoke()
+        done = world.writer.begin({ONE: numbers(2)})
+        await done.outcome
+        return was_revoked, done.try_revoke()
+
+    assert asyncio.run(run()) == (True, False)
+    assert world.rows(ONE, world.oracle.read_ts()) == [2]

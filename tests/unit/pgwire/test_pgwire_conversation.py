@@ -287,9 +287,11 @@ def test_a_broken_invariant_is_told_and_logged(caplog: pytest.LogCaptureFixture)
         client = Client(server)
         await client.start()
         fields = fields_of(await client.say(message("C", b"P\0")))
-        assert (fields["S"], fields["C"]) == ("FATAL", "XX000")
+        assert (fields["S"], fields["C"]) == ("ERROR", "XX000")
         assert "impossible" not in fields["M"]
-        assert client.transport.closed
+        assert not client.transport.closed, "only the statement has failed"
+        assert "Z" in kinds(await client.say(SYNC))
+        assert "D" in kinds(await client.say(query("select 1"))), "the session goes on"
         await server.close()
 
     asyncio.run(main())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -43,6 +45,9 @@ class NoSink:
 
     async def finish(self) -> str:
         return "COPY 0"
+
+    async def stoppable(self, work: Callable[[], Awaitable[Any]]) -> Any:
+        return await work()
 
     async def abort(self) -> None:
         pass

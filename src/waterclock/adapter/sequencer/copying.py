@@ -11,10 +11,10 @@ Rows that go out are those of a query or of a SUBSCRIBE.
 from __future__ import annotations
 
 import asyncio
-import os
+import mmap
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
 
 Parameters = Sequence[pa.Scalar]
+T = TypeVar("T")
 _IN_MEMORY_BYTES = 64 << 20
 """How much of a COPY waits in memory before it goes to a file."""
 
@@ -79,6 +80,9 @@ class _TableSink:
         self._defaults = defaults
         self._kept = _Kept(writing.loose_schema(table))
 
+    async def stoppable(self, work: Callable[[], Awaitable[T]]) -> T:
+        return await self._session.watch.stoppably(work)
+
     async def append(self, batch: pa.RecordBatch) -> None:
         rows = writing.in_table(self._table, self._full(batch))
         writing.check_nulls(self._session, self._table, rows)
@@ -111,13 +115,16 @@ class _TableSink:
 
 
 class _Kept:
-    """Rows that wait for the last one, in memory or in a file without a name."""
+    """Rows that wait for the last one, in memory or in a file without a name.
+
+    The file is gone when nobody has it open any more, whatever becomes of the COPY.
+    """
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._tables: list[pa.Table] = []
         self._bytes = 0
-        self._path: str | None = None
+        self._file: IO[bytes] | None = None
         self._writer: pa.ipc.RecordBatchFileWriter | None = None
 
     def add(self, rows: pa.Table) -> bool:
@@ -128,9 +135,8 @@ class _Kept:
 
     def spill(self) -> None:
         if self._writer is None:
-            handle, self._path = tempfile.mkstemp(prefix="waterclock-copy-")
-            os.close(handle)
-            self._writer = pa.ipc.new_file(self._path, self._schema)
+            self._file = tempfile.TemporaryFile(prefix="waterclock-copy-")  # noqa: SIM115
+            self._writer = pa.ipc.new_file(pa.PythonFile(self._file, "w"), self._schema)
         for table in self._tables:
             self._writer.write_table(table)
         self._tables, self._bytes = [], 0
@@ -138,20 +144,21 @@ class _Kept:
     def all(self) -> pa.Table:
         """Everything. What is in the file is mapped, not read."""
         found = [self._schema.empty_table()]
-        if self._writer is not None and self._path is not None:
+        if self._writer is not None and self._file is not None:
             self._writer.close()
-            found.append(pa.ipc.open_file(pa.memory_map(self._path)).read_all())
-            os.unlink(self._path)  # the mapping keeps it until nobody needs it any more
-            self._writer = None
+            self._file.flush()
+            mapped = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+            found.append(pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped))).read_all())
         tables, self._tables = self._tables, []
+        self.forget()
         return pa.concat_tables([*found, *tables])
 
     def forget(self) -> None:
         self._tables = []
-        if self._writer is not None and self._path is not None:
-            self._writer.close()
-            os.unlink(self._path)
-            self._writer = None
+        self._writer = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 async def _copy_out(session: SqlSession, statement: ast.Copy, parameters: Parameters) -> Response:

@@ -104,10 +104,10 @@ async def _opened(session: SqlSession, plan: Plan, as_of: AsOf | None) -> _Sourc
     simple = plan.bound.simple
     if simple is not None and _only_picks(plan):
         return _Source(simple.source, plan.inputs[simple.source], None)
-    view = Transient(session.front.core, plan)
+    view = Transient(session.front.core, session.front.changes, plan)
     read = session.transaction.moment
     wanted = as_of.time if as_of is not None else read.time if read is not None else None
-    await view.begin(wanted)
+    await session.watch.outcome_of(view.begin(wanted))
     return _Source(view.output, view.schema, view.end)
 
 
