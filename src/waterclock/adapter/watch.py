@@ -116,7 +116,7 @@ class Watch:
             self._unsettled = None
 
     def require_wanted(self) -> None:
-        """Raise if somebody has wanted the statement to stop, and it is not too late for that."""
+        """Raise if somebody wants the statement to stop: for one that goes on after a change."""
         if self.cancellation.is_set:
             raise self._stopped()
 

@@ -77,6 +77,7 @@ async def subscribe(
     wants_contents = "snapshot" not in asked or options.truth(asked["snapshot"])
     source = await _opened(session, plan, as_of)
     try:
+        session.watch.require_wanted()
         feed = await _feed(session, plan, source, shape, as_of, up_to, wants_contents)
     except BaseException:
         await source.close()

@@ -57,6 +57,7 @@ async def create_table_as(
         return exists(session, "relation", name, _TAG)
     session.transaction.require_unwritten(_TAG)
     for _attempt in range(TRIES):
+        session.watch.require_wanted()
         plan = await planned(session, statement.query)
         making = partial(_made, session, statement, plan)
         rows = await _evaluated(session, plan) if statement.with_data else None

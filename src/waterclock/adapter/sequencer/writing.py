@@ -183,6 +183,7 @@ async def read_then_write(
 ) -> Changed:
     """Do a change that depends on what it reads, again if that has changed meanwhile."""
     for attempt in range(TRIES):
+        session.watch.require_wanted()
         found = await changed()
         found.keep(session)
         if await has_landed(session, attempt):
