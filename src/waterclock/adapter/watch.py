@@ -143,7 +143,7 @@ class Watch:
 
     async def pause(self, seconds: float) -> None:
         """Wait; an error as soon as somebody wants the statement to stop."""
-        await self._stoppably(partial(asyncio.sleep, seconds))
+        await self.stoppably(partial(asyncio.sleep, seconds))
 
     def stop_clock(self) -> None:
         """The statement has ended, or has no end of its own: it may take as long as it likes."""
