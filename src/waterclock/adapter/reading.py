@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -37,6 +38,8 @@ from waterclock.storage import riders
 from waterclock.storage.commands import shard_of
 from waterclock.storage.errors import CapabilityMisstated, CapabilityUnknown, SubscriptionCancelled
 
+_QUERY_THREADS = 32
+"""So many queries are with the engine at a time; others wait."""
 FEW_KEYS = 64
 """So many keys are looked up sooner than another thread would be awake to do it."""
 
@@ -122,6 +125,10 @@ class Reading:
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._core = coordinator
+        pool = coordinator.runtime.pool
+        self._evaluating = pool(_QUERY_THREADS, "waterclock-queries")
+        self._cancelling = pool(1, "waterclock-cancels")
+        """Threads of their own: queries that take long must not keep all others from theirs."""
 
     def choose(
         self,
@@ -335,10 +342,12 @@ class Reading:
         group = uuid.uuid4().hex
         evaluator = self._core.evaluator
         text = sql if time is None else at_time(sql, time)
+        loop = asyncio.get_running_loop()
+        work = partial(evaluator.evaluate, text, inputs, contents, group)
         try:
-            return await asyncio.to_thread(evaluator.evaluate, text, inputs, contents, group)
+            return await loop.run_in_executor(self._evaluating, work)
         except asyncio.CancelledError:  # the thread goes on until its job ends
-            asyncio.get_running_loop().run_in_executor(None, evaluator.cancel, group)
+            loop.run_in_executor(self._cancelling, evaluator.cancel, group)
             raise
 
 

@@ -22,8 +22,9 @@ import pytest
 
 from waterclock.adapter.coordinator import Pace
 from waterclock.adapter.sources import all_sources
+from waterclock.adapter.tables import Waiting
 from waterclock.errors import WaterclockError
-from waterclock.testing.adapter_world import AdapterWorld, Client, NotedEngine
+from waterclock.testing.adapter_world import AdapterWorld, Client, NotedEngine, in_world
 from waterclock.testing.changing_statements import (
     SET_UP,
     SOURCE,
@@ -248,3 +249,30 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.001)
+
+
+@in_world
+async def test_a_write_that_hangs_keeps_only_its_own_session_waiting(world: AdapterWorld) -> None:
+    """It can not be taken back, and nobody knows yet what becomes of it."""
+    client, other = await world.connect(), await world.connect()
+    await client.run("CREATE TABLE t (a int)")
+    tables, begun = world.core.tables, list[Waiting]()
+    begin = tables.begin
+
+    def beginning(*given: Any) -> Waiting:
+        begun.append(begin(*given))
+        return begun[-1]
+
+    tables.begin = beginning  # type: ignore[method-assign]
+    with tables._commit_lock:  # as if the disk did not answer
+        writing = asyncio.create_task(client.fails("INSERT INTO t VALUES (1)"))
+        await until(lambda: any(each.is_taken for each in begun))
+        client.session.cancel()
+        assert (await writing).sqlstate == "40003"
+        reading = asyncio.create_task(client.fails("SELECT a FROM t"))
+        while not reading.done():  # it waits for that, until it is stopped too
+            client.session.cancel()
+            await asyncio.sleep(0.001)
+        assert reading.result().sqlstate == "57014"
+        assert await other.rows("SELECT 1") == [(1,)]
+    assert await client.rows("SELECT a FROM t") == [(1,)], "it has happened"
