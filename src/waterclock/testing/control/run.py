@@ -35,6 +35,7 @@ from waterclock.testing.control.world import DEFINITIONS, TABLES, VIEWS, World
 
 _LONGEST_CALM_S = 60.0
 _MOST_AWAITS = 50
+_MOST_BLOWS = 30
 
 
 class SimulationFailed(AssertionError):
@@ -181,12 +182,11 @@ class _Simulation:
             ],
             random.randint(0, 4),
         )
-        if not blows:
-            await asyncio.Event().wait()
-        while True:
+        for _ in range(random.randint(1, _MOST_BLOWS) if blows else 0):
             await asyncio.sleep(random.random() * random.choice([0.05, 0.5]))
             if world.is_ready.is_set():
                 random.choice(blows)()
+        await asyncio.Event().wait()
 
     def _kill(self) -> None:
         """The server dies in one of its next appends, or at once."""
