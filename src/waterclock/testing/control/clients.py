@@ -21,7 +21,7 @@ import pyarrow as pa
 from waterclock.adapter.api import Rows as RowsResponse
 from waterclock.adapter.api import TransactionStatus
 from waterclock.errors import WaterclockError
-from waterclock.testing.adapter_world import Client, rows_of
+from waterclock.testing.adapter_world import Client, rows_of, taken
 from waterclock.testing.control.history import Followed, Outcome, Read, Transaction
 from waterclock.testing.control.world import COLUMNS, TABLES, VIEWS, World
 
@@ -126,6 +126,9 @@ class ClientLife:
     async def _connected(self) -> None:
         client = await self._world.connect()
         try:
+            if self._is_victim and self._random.random() < 0.3:
+                millis = self._random.choice([1, 5, 40])
+                await client.one(f"SET statement_timeout = {millis}")
             for _ in range(self._random.randint(1, 8)):
                 if self._left <= 0:
                     return
@@ -147,6 +150,8 @@ class ClientLife:
             self._delete: 2,
             self._replace: 2,
             self._prepared: 2,
+            self._prepared_read: 2,
+            self._copy: 1,
             self._follow: 1,
             self._define: 4,
             self._use_own: 5,
@@ -288,6 +293,28 @@ class ClientLife:
             await session.fail()
             raise
         self._rows += [(table, k, v)]
+
+    async def _prepared_read(self, work: _Work) -> None:
+        relation, session = self._random.choice([*TABLES, *VIEWS]), work.client.session
+        text = f"SELECT {COLUMNS.get(relation, 'k, v')} FROM {relation}"
+        work.transaction.texts.append(text)
+        try:
+            await session.parse("", text, ())
+            await session.bind("", "", (), ())
+            work.saw(Read(relation, Counter((await taken(await session.execute("", 0))).rows)))
+            await session.sync()
+        except WaterclockError:
+            await session.fail()
+            raise
+
+    async def _copy(self, work: _Work) -> None:
+        table, rows = self._random.choice(TABLES), [(0, self._world.fresh()) for _ in range(3)]
+        work.changes(*((table, row, 1) for row in rows))
+        columns = [pa.array(column, pa.int32()) for column in zip(*rows, strict=True)]
+        batch = pa.RecordBatch.from_arrays(columns, names=["k", "v"])
+        work.may_have_ended = True
+        work.transaction.texts.append(f"COPY {table} FROM STDIN")
+        await work.client.one(f"COPY {table} FROM STDIN", [batch.slice(0, 1), batch.slice(1)])
 
     async def _follow(self, work: _Work) -> None:
         """A subscription for a while. It is no transaction of its own."""

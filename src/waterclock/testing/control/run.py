@@ -20,11 +20,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from random import Random
+from typing import NoReturn
 from unittest import mock
 
 from waterclock.adapter.coordinator import Coordinator
 from waterclock.catalog.objects import Table
 from waterclock.model.ids import GlobalId
+from waterclock.runtime import Runtime
 from waterclock.testing.control.checker import Violation, check
 from waterclock.testing.control.clients import ClientLife
 from waterclock.testing.control.engine import without_jvm
@@ -36,6 +38,7 @@ from waterclock.testing.control.world import DEFINITIONS, TABLES, VIEWS, World
 _LONGEST_CALM_S = 60.0
 _MOST_AWAITS = 50
 _MOST_BLOWS = 30
+_OF_THE_SYSTEM = [name for name in vars(Runtime) if not name.startswith("_")]
 
 
 class SimulationFailed(AssertionError):
@@ -72,6 +75,7 @@ def simulate(
 
     async def everything() -> None:
         with ExitStack() as stack:
+            stack.enter_context(_nobody_asks_the_system())
             world = World(random, runtime)
             worlds.append(world)
             stack.enter_context(without_jvm())
@@ -381,6 +385,19 @@ def _heard_by(world: World) -> Iterator[None]:
     finally:
         logger.removeHandler(world)
         logger.propagate = propagates
+
+
+@contextmanager
+def _nobody_asks_the_system() -> Iterator[None]:
+    """Whoever was not given the runtime of the simulation and takes the system's is found out."""
+
+    def refused(*_: object) -> NoReturn:
+        raise AssertionError("somebody takes the system's clock or threads in a simulation")
+
+    with ExitStack() as stack:
+        for name in _OF_THE_SYSTEM:
+            stack.enter_context(mock.patch.object(Runtime, name, refused))
+        yield
 
 
 @contextmanager
