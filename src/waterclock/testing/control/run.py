@@ -33,9 +33,8 @@ from waterclock.testing.control.engine import without_jvm
 from waterclock.testing.control.history import History
 from waterclock.testing.control.loop import SimulatedLoop
 from waterclock.testing.control.scheduler import Scheduler, SimulatedRuntime
-from waterclock.testing.control.world import DEFINITIONS, TABLES, VIEWS, World
+from waterclock.testing.control.world import DEFINITIONS, LONGEST_S, TABLES, VIEWS, World
 
-_LONGEST_CALM_S = 60.0
 _MOST_AWAITS = 50
 _MOST_BLOWS = 30
 _OF_THE_SYSTEM = [name for name in vars(Runtime) if not name.startswith("_")]
@@ -140,14 +139,11 @@ class _Simulation:
         self._fail_if_complained()
         await self._come_to_rest()
         self._fail_if_complained()
-        assert world.server is not None
-        await world.server.front.settle()
-        await asyncio.to_thread(world.server.close)
-        world.is_ready.clear()
+        await world.close_server()
         await world.open()
         await self._judge("after the last start")
         durable = await asyncio.to_thread(world.durable)
-        await asyncio.to_thread(world.server.close)
+        await world.close_server()
         self._fail_if_complained()
         check(world.history, durable, DEFINITIONS)
 
@@ -253,14 +249,14 @@ class _Simulation:
         history = self._world.history
         while True:
             before = history.last_moment
-            await asyncio.sleep(_LONGEST_CALM_S)
+            await asyncio.sleep(LONGEST_S)
             if history.last_moment == before:
                 waiting = [str(each) for each in history.transactions if each.ended is None]
                 raise Violation("nobody gets on:\n" + "\n".join(waiting[-8:]))
 
     async def _have_a_living_server(self) -> None:
         world = self._world
-        async with asyncio.timeout(_LONGEST_CALM_S):
+        async with asyncio.timeout(LONGEST_S):
             while True:
                 await world.is_ready.wait()
                 server = world.server
@@ -274,7 +270,7 @@ class _Simulation:
         """All that anybody can do works, and then nothing is left of it."""
         world = self._world
         try:
-            async with asyncio.timeout(_LONGEST_CALM_S):
+            async with asyncio.timeout(LONGEST_S):
                 await self._judge("when all was calm")
                 await self._define_something()
                 while (left := self._left()) != "":

@@ -31,6 +31,8 @@ from waterclock.testing.control.scheduler import SimulatedRuntime
 
 TABLES = ("t0", "t1")
 _MOST_OPENINGS = 200
+LONGEST_S = 60.0
+"""Nothing takes longer than this, in virtual time: what befalls a server takes a few seconds."""
 
 
 def _join(tables: Tables) -> Rows:
@@ -208,8 +210,19 @@ class World(logging.Handler):
             task.cancel()
         if self.connections:
             await asyncio.wait(list(self.connections))
-        await server.front.settle()
-        await asyncio.to_thread(server.close)
+        await self.close_server()
+
+    async def close_server(self) -> None:
+        """Close the server, which must not take long."""
+        server = self.server
+        assert server is not None
+        self.is_ready.clear()
+        try:
+            async with asyncio.timeout(LONGEST_S):
+                await server.front.settle()
+                await asyncio.to_thread(server.close)
+        except TimeoutError:
+            raise Violation("the server does not close") from None
         self.tell("the server is closed")
         self.server = None
 
