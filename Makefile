@@ -1,7 +1,7 @@
 # Every target sets up what it needs first; that takes about a second when it is there already.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test checks fast setup setup-test fmt lint types docs docs-sql sql-oracle sql-fuzz semantics bench crash simulate soak fuzz tpch lock clean
+.PHONY: help run test checks fast setup setup-test fmt lint types docs docs-sql sql-oracle sql-fuzz semantics bench crash simulate soak fuzz tpch night lock clean
 
 # The first Python 3.11 or later on the PATH; another one: make PYTHON=/path/to/python3.12
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
@@ -105,6 +105,9 @@ simulate: ## the long simulations: WATERCLOCK_SIM_SEEDS (10000) of storage, and 
 soak: setup-test ## everything at once against a real server, judged: for MINUTES (30), from SEED
 	@$(BIN)/python -m waterclock.testing.soak --minutes $${MINUTES:-30} $${SEED:+--seed $$SEED} \
 		$$([ "$$(id -u)" = 0 ] && echo --small-disk)
+
+night: setup-test ## all that draws from seeds, with fresh ones: for MINUTES (60), ONLY some runs, from SEED on
+	@$(BIN)/python -m waterclock.testing.night --minutes $${MINUTES:-60} $${ONLY:+--only $$ONLY} $${SEED:+--seed $$SEED}
 
 fuzz: setup ## random views against Spark from scratch: from SEED (1000) on, for MINUTES or until stopped
 	@$(BIN)/python -m waterclock.testing.fuzz --verbose --seed $${SEED:-1000} $${MINUTES:+--minutes $$MINUTES}

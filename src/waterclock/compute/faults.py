@@ -94,6 +94,13 @@ _TOO_DEEP = Reason(
 )
 _OUT_OF_MEMORY = Reason("53200", "out of memory", "The query needs more memory than there is.")
 
+DISK_FULL = Reason(
+    "53100",
+    "no space left on device",
+    hint="Make room on the disk of the data directory: the engine needs some to compute this.",
+)
+_DISK_FULL_SIGNS = ("No space left on device", "Disk quota exceeded")
+
 RESULT_TOO_LARGE = Reason(
     "54000",
     "the result is too large",
@@ -221,6 +228,8 @@ def _unnamed(text: str) -> Reason:
         return _TOO_DEEP
     if "OutOfMemoryError" in text:
         return _OUT_OF_MEMORY
+    if any(sign in text for sign in _DISK_FULL_SIGNS):
+        return DISK_FULL
     if "long overflow" in text or "integer overflow" in text:
         return OVERFLOW
     return INTERNAL
@@ -249,6 +258,10 @@ def told() -> Iterator[None]:
         yield
     except ENGINE_ERRORS as error:
         raise fault_of(error) from None
+    except OSError as error:
+        if not any(sign in str(error) for sign in _DISK_FULL_SIGNS):
+            raise
+        raise EngineFault.of(DISK_FULL) from error
 
 
 def fault_of(error: PySparkException | Py4JJavaError) -> EngineFault:

@@ -17,7 +17,7 @@ from waterclock.persist.errors import Damaged
 from waterclock.persist.places import Places
 from waterclock.testing import damage
 
-TRIALS = int(os.environ.get("WATERCLOCK_DAMAGE_TRIALS", "200"))
+TRIALS = int(os.environ.get("WATERCLOCK_DAMAGE_TRIALS", "120"))
 SEED = int(os.environ.get("WATERCLOCK_DAMAGE_SEED", "1"))
 
 
