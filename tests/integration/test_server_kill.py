@@ -1,6 +1,8 @@
-"""kill -9 of a whole server in the middle of statements that change the catalog.
+"""kill -9 of a whole server in the middle of statements that change the catalog, and rows.
 
 A client runs statements of every kind, one after the other, and notes each that was acknowledged.
+Another one inserts, updates and deletes rows, alone and in transactions, and keeps book of what the
+table must hold.
 The server is killed at a random moment and started again. Then all that was acknowledged is there,
 and of the statement that was cut off either nothing or everything; views go on, and the data
 directory passes its check. `WATERCLOCK_KILL_ROUNDS` sets how often (2).
@@ -13,6 +15,7 @@ import random
 import subprocess
 import sys
 import threading
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -86,6 +89,58 @@ class Writer:
                 self.number += 1
 
 
+class RowWriter:
+    """Changes the rows of one table until the server is gone, and keeps book of them here."""
+
+    def __init__(self, server: ServerProcess, rows: dict[int, int], seed: int) -> None:
+        self._server = server
+        self._random = random.Random(seed)
+        self.rows = rows
+        """By id, after all that was acknowledged."""
+        self.under_way: dict[int, int] | None = None
+        """The same with what was sent and not answered yet, if there is such a thing."""
+        self.acknowledged: Counter[str] = Counter()
+
+    def run(self) -> None:
+        with suppress(psycopg.OperationalError), self._server.connect() as connection:
+            while True:
+                kind = self._random.choice(["insert", "insert", "update", "delete", "transaction"])
+                statements, after = self._change(kind)
+                self.under_way = after
+                for statement in statements:
+                    connection.execute(statement.encode())
+                self.rows, self.under_way = after, None
+                self.acknowledged[kind] += 1
+
+    def _change(self, kind: str) -> tuple[list[str], dict[int, int]]:
+        """What to say, and the rows after it."""
+        rows, one = self.rows, self._random.randrange(3)
+        if kind == "insert":
+            first = max(rows, default=0) + 1
+            fresh = range(first, first + self._random.choice([1, 3, 40]))
+            values = ", ".join(f"({each}, {one})" for each in fresh)
+            return [f"INSERT INTO ledger VALUES {values}"], rows | dict.fromkeys(fresh, one)
+        if kind == "update":
+            changed = {id_: v + 1 if id_ % 3 == one else v for id_, v in rows.items()}
+            return [f"UPDATE ledger SET v = v + 1 WHERE id % 3 = {one}"], changed
+        if kind == "delete":
+            left = {id_: v for id_, v in rows.items() if id_ % 5 != one}
+            return [f"DELETE FROM ledger WHERE id % 5 = {one}"], left
+        kept, (first_said, self.rows) = self.rows, self._change("insert")
+        then_said, after = self._change("update")
+        self.rows = kept
+        return ["BEGIN", *first_said, *then_said, "COMMIT"], after
+
+    def judge(self, connection: psycopg.Connection[Any]) -> dict[int, int]:
+        """The rows that are there: what was acknowledged, with what was under way or without."""
+        found = connection.execute("SELECT id, v FROM ledger ORDER BY id").fetchall()
+        possible = [self.rows, *([self.under_way] if self.under_way is not None else [])]
+        assert found in [sorted(each.items()) for each in possible]
+        total = connection.execute("SELECT n::int, s::int FROM ledger_total").fetchall()
+        assert total == ([(len(found), sum(v for _, v in found))] if found else total)
+        return dict(found)
+
+
 def shown(connection: psycopg.Connection[Any]) -> list[Any]:
     return [sorted(connection.execute(each.encode()).fetchall(), key=repr) for each in SHOWN]
 
@@ -110,25 +165,38 @@ def test_kill_inside_statements(tmp_path: Path) -> None:
     with server.connect() as connection:
         connection.execute("CREATE TABLE base (a int NOT NULL, b text)")
         connection.execute("INSERT INTO base VALUES (1, 'x'), (2, 'y')")
+        connection.execute("CREATE TABLE ledger (id int, v int)")
+        connection.execute(
+            "CREATE MATERIALIZED VIEW ledger_total AS SELECT count(*) AS n, sum(v) AS s FROM ledger"
+        )
     number = 1
+    rows: dict[int, int] = {}
+    acknowledged: Counter[str] = Counter()
     try:
         for _ in range(ROUNDS):
             writer = Writer(server, number)
-            thread = threading.Thread(target=writer.run)
-            thread.start()
+            row_writer = RowWriter(server, rows, chance.getrandbits(32))
+            threads = [threading.Thread(target=each.run) for each in (writer, row_writer)]
+            for thread in threads:
+                thread.start()
             assert writer.has_looked.wait(600)
-            thread.join(chance.uniform(0.5, LONGEST_S))
+            threads[0].join(chance.uniform(0.5, LONGEST_S))
             server.kill()
-            thread.join(240)
-            assert not thread.is_alive()
+            for thread in threads:
+                thread.join(240)
+                assert not thread.is_alive()
             check(server.data)
             server.start()
+            with server.connect() as connection:
+                rows = row_writer.judge(connection)
+            acknowledged += row_writer.acknowledged
             judge(server, writer)
             number = writer.number + 1
         server.stop()
     finally:
         server.kill()
     check(server.data)
+    assert acknowledged["insert"], "rows were written before the kills"
 
 
 def judge(server: ServerProcess, writer: Writer) -> None:
