@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from waterclock.compute.catalyst.names import remember_names
 from waterclock.compute.catalyst.now import register_now
+from waterclock.compute.catalyst.rules import excluded_rules
 from waterclock.compute.jvm.classes import EXTENSIONS
 from waterclock.compute.jvm.classes import load as load_classes
 
@@ -30,17 +31,9 @@ _MEANING = {
     # Digits behind the point are never given up for digits before it: beyond 38 is an error.
     "spark.sql.decimalOperations.allowPrecisionLoss": "false",
     "spark.sql.timeType.enabled": "true",
-    "spark.sql.optimizer.excludedRules": ",".join(
-        f"org.apache.spark.sql.{rule}"
-        for rule in (
-            # Would add decimals up as floating-point numbers.
-            "catalyst.optimizer.DecimalAggregates",
-            # Would evaluate mz_now() over constant rows.
-            "catalyst.optimizer.ConvertToLocalRelation",
-            # Would make a struct of the values of several subqueries, whose names may repeat.
-            "execution.planmerging.MergeSubplans",
-        )
-    ),
+    "spark.sql.optimizer.excludedRules": excluded_rules(),
+    # It maps the columns of both sides by their names, of which several columns may have the same.
+    "spark.sql.optimizer.replaceExceptWithFilter": "false",
     # What BETWEEN compares stays in the condition, where mz_now() must be.
     "spark.sql.alwaysInlineCommonExpr": "true",
 }

@@ -57,11 +57,22 @@ _PLAIN = (
     *(BOOL, TEXT, NAME, CHAR, BYTEA, UUID, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, OID),
     *(UINT8, MZ_TIMESTAMP),
 )
-_MIXED = ((INT2, INT4, INT8), (FLOAT4, FLOAT8))
+_WHOLE = (INT2, INT4, INT8)
+_FLOATS = (FLOAT4, FLOAT8)
 
 
 def _plain(sign: str, left: PgType, right: PgType) -> Function:
     return scalar(sign, (left, right), BOOL, f"({{0}} {sign} {{1}})", SIGNS[sign])
+
+
+def _floats(sign: str, left: PgType, right: PgType) -> Function:
+    """Numbers of which both zeros are equal, without being the same.
+
+    The engine takes one of two columns that are equal for the other: so one of them is no column.
+    """
+    if sign != "=":
+        return _plain(sign, left, right)
+    return scalar(sign, (left, right), BOOL, "({0} = {1} + 0D)", SIGNS[sign])
 
 
 def _types(sign: str) -> list[Function]:
@@ -116,7 +127,8 @@ def _of_sign(sign: str) -> list[Function]:
     doc = SIGNS[sign]
     return [
         *(_plain(sign, each, each) for each in _PLAIN),
-        *(_plain(sign, one, other) for kinds in _MIXED for one in kinds for other in kinds),
+        *(_plain(sign, one, other) for one in _WHOLE for other in _WHOLE),
+        *(_floats(sign, one, other) for one in _FLOATS for other in _FLOATS),
         *_types(sign),
         _without_blanks(sign),
         scalar(sign, (NUMERIC, NUMERIC), BOOL, _numerics(sign), doc),
