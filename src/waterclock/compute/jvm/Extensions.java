@@ -15,7 +15,7 @@ import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.BoxedUnit;
 
-/** What every session of Spark gets from us (spark.sql.extensions): functions, and a parser. */
+/** What every session of Spark gets from us (spark.sql.extensions): functions, a parser, a rule. */
 public final class Extensions extends AbstractFunction1 {
     private static final DataType NUMBER = new ObjectType(BigDecimal.class);
     private static final DataType HELD =
@@ -81,6 +81,7 @@ public final class Extensions extends AbstractFunction1 {
         add(extensions, NumberTexts.class, "roman_text", "roman", DataTypes.StringType);
         add(extensions, NumberReading.class, "number_read", "read", DataTypes.StringType);
         extensions.injectParser(new Reading.Maker());
+        extensions.injectPostHocResolutionRule(new EmptySets.Maker());
         return BoxedUnit.UNIT;
     }
 

@@ -136,7 +136,11 @@ class Translation:
     def _expand(self, plan: Logical) -> Node:
         below = self.translate(plan.children[0])
         output = attributes_of(plan.output)
-        below, columns = subqueries.lifted(self, below, plan.parts("projections"))
+        columns = plan.parts("projections")
+        if not output:  # nothing of its rows is read but how many they are
+            count = plan.java.projections().size()
+            return Union((self.linears.computed(below, [], output),) * count, output)
+        below, columns = subqueries.lifted(self, below, columns)
         width = len(output)
         branches = [
             self.linears.computed(below, columns[start : start + width], output)

@@ -14,7 +14,7 @@ from waterclock.sql.binding.blocks import Writer
 from waterclock.sql.binding.grouping import Groups
 from waterclock.sql.binding.typed import Typed
 
-_ONE_ROW = "(SELECT 1 AS c0) AS z"
+ONE_ROW = "(SELECT 1 AS c0) AS z"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,8 @@ def writer(clauses: Clauses, is_distinct: bool) -> Writer:
             pieces.append(f"WHERE {clauses.where.sql}")
         if clauses.groups is not None and clauses.groups.sql is not None:
             pieces.append(f"GROUP BY {clauses.groups.sql}")
+        if clauses.groups is not None and clauses.groups.is_bare:
+            pieces.append("HAVING TRUE")
         if clauses.having is not None:
             pieces.append(f"HAVING {clauses.having.sql}")
         return " ".join(pieces)
@@ -53,7 +55,7 @@ def writer(clauses: Clauses, is_distinct: bool) -> Writer:
 
 def _piped(clauses: Clauses, columns: Sequence[str], is_distinct: bool) -> str:
     """The block with columns computed first, which the names of its relations stay beside."""
-    pieces = [f"FROM {clauses.source or _ONE_ROW}", *map(_extend, clauses.extended_first)]
+    pieces = [f"FROM {clauses.source or ONE_ROW}", *map(_extend, clauses.extended_first)]
     if clauses.where is not None:
         pieces.append(f"WHERE {clauses.where.sql}")
     pieces += map(_extend, dict.fromkeys(clauses.extended))

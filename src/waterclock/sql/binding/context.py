@@ -28,6 +28,8 @@ class Place:
     """Whether it decides alone, with others joined by AND, which rows are kept."""
     is_grouped: bool = False
     """Whether the query has GROUP BY, and this is evaluated for each group."""
+    has_sets: bool = False
+    """Whether GROUP BY has grouping sets, in some of which a key is null."""
     extends: bool = False
     """Whether what is computed of the rows first can get a name here (`Scope.extended`)."""
     is_argument: bool = False

@@ -197,6 +197,9 @@ class Expressions:
     def _grouping(self, node: tree.Grouping, place: Place) -> Typed:
         if not place.allows_aggregates:
             place.check_aggregate(node.at)
+        if not place.has_sets:
+            keys = [self.value(each, place.within("aggregate")) for each in node.arguments]
+            return Typed("0", INT4, node.at, tuple(keys), nullable=False, role=Role.GROUPING)
         for key in place.representatives.values():
             if name_of(key.type) not in ("numeric", "interval"):
                 what = f"GROUPING beside a key of type {shown(key.type)}"

@@ -6,8 +6,8 @@ columns of outer queries. Two expressions are the same if their SQL is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, assert_never
 
 from waterclock.sql.binding.blocks import Output
@@ -39,6 +39,12 @@ class Groups:
     keys: tuple[Typed, ...]
     sql: str | None
     has_sets: bool
+    is_bare: bool = False
+    """Whether nothing else tells the engine that all rows are one group."""
+    columns: str = ""
+    """What FROM gets beside its relations: keys that the engine must tell from what equals them."""
+    shown: Mapping[int, Typed] = field(default_factory=dict)
+    """Such keys, by the places of the output columns that show them."""
 
     @property
     def representatives(self) -> dict[str, Typed]:
@@ -46,17 +52,63 @@ class Groups:
         return (set_representatives if self.has_sets else representatives)(self.keys)
 
 
+class _OwnColumns:
+    """Keys of grouping sets that become columns of their own.
+
+    The engine makes null whatever equals a key, wherever it stands: so it can not tell two keys
+    that are equal from each other, and a constant from a key that is one. As columns of FROM they
+    are what nothing else equals.
+    """
+
+    def __init__(self, alias: Callable[[], str]) -> None:
+        self._alias = alias
+        self._name = ""
+        self._values: list[str] = []
+        self._by_place: dict[tuple[str, int | None], Typed] = {}
+        self._linked: dict[str, int | None] = {}
+        self.shown: dict[int, Typed] = {}
+
+    def key(self, key: Typed, place: int | None) -> Typed:
+        """The key, which is shown at a place of the select list, or a column in its stead."""
+        has_columns = any(part.column is not None for part in key.walk())
+        if has_columns and self._linked.setdefault(key.sql, place) == place:
+            return key
+        known = self._by_place.get((key.sql, place))
+        if known is None:
+            known = self._by_place[key.sql, place] = self._new(key)
+            if place is not None:
+                twins = set_representatives([known])
+                self.shown[place] = twins.get(known.sql, known)
+        return known
+
+    def _new(self, key: Typed) -> Typed:
+        self._name = self._name or self._alias()
+        self._values.append(key.sql)
+        sql = f"{self._name}.c{len(self._values)}"
+        return Typed(sql, key.type, key.at, nullable=True)
+
+    @property
+    def source(self) -> str:
+        if not self._values:
+            return ""
+        names = ", ".join(f"c{n + 1}" for n in range(len(self._values)))
+        return f"LATERAL (SELECT {', '.join(self._values)}) AS {self._name}({names})"
+
+
 class Grouping:
     """Binds GROUP BY."""
 
     def __init__(self, expressions: Expressions) -> None:
         self._expressions = expressions
+        self._own: _OwnColumns | None = None
 
     def bind(self, select: tree.Select, outputs: Sequence[Output], place: Place) -> Groups:
         assert select.group_by is not None
         keys: list[Typed] = []
+        has_sets = has_grouping_sets(select)
+        self._own = _OwnColumns(self._expressions.statement.alias) if has_sets else None
+        own = self._own
         elements = [self._element(each, outputs, place, keys) for each in select.group_by]
-        has_sets = any(isinstance(each, tree.GroupingSet) for each in select.group_by)
         if select.group_distinct and has_sets:
             raise FeatureNotSupported.of("GROUP BY DISTINCT", select.at)
         for key in keys:
@@ -64,8 +116,9 @@ class Grouping:
         if not has_sets:
             plain = ", ".join(key_sql(key) if has_twins(key) else _key(key) for key in keys)
             return Groups(tuple(keys), plain or None, False)
+        assert own is not None
         sets = self._combined(elements)
-        return Groups(tuple(keys), sets, True)
+        return Groups(tuple(keys), sets, True, columns=own.source, shown=own.shown)
 
     def _element(
         self,
@@ -108,9 +161,13 @@ class Grouping:
         """What an expression is grouped by: it, or the fields of a row."""
         found = self._written(node, outputs, place)
         value = found.row or found.value
-        if is_set and value.role is Role.ROW:
+        is_made = value.composite is not None and value.composite.is_made
+        if is_set and value.role is Role.ROW and not is_made:
             raise FeatureNotSupported.of("GROUPING SETS of whole rows", node.at)
         keys = keys_of(value, self._expressions.coercion.settled)
+        if self._own is not None and found.row is None:
+            at_place = _shown_at(found, keys, outputs)
+            keys = [self._own.key(self._allowed(key, found.value.at), at_place) for key in keys]
         for key in keys:
             if _asks_for_rows(found.written, key, place.scope.number):
                 _check_shown(key, outputs)
@@ -139,6 +196,22 @@ class Grouping:
             if part.role is Role.WINDOW:
                 raise GroupingFault("window functions are not allowed in GROUP BY", at)
         return self._expressions.coercion.settled(key)
+
+
+def has_grouping_sets(select: tree.Select) -> bool:
+    return any(isinstance(each, tree.GroupingSet) for each in select.group_by or ())
+
+
+def _shown_at(found: Output, keys: Sequence[Typed], outputs: Sequence[Output]) -> int | None:
+    """The place of the output column that shows what is grouped by."""
+    for place, each in enumerate(outputs):
+        if each.name == found.name and each.written is found.written:
+            return place
+    if found.written is not None and len(keys) == 1:
+        for place, each in enumerate(outputs):
+            if each.value.sql == keys[0].sql:
+                return place
+    return None
 
 
 def grouped_by(

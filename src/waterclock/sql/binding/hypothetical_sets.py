@@ -49,11 +49,13 @@ class HypotheticalSets:
             key, asked = (replace(each, type=declared) for each in both)
             check_sortable(key)
             pairs.append((key, asked, item))
-        sql = _written(name, pairs, condition)
+        asked_of = tuple(asked for _, asked, _ in pairs if _has_columns(asked))
+        texts = [(order_sql(key), order_sql(asked), item) for key, asked, item in pairs]
+        write = _written_outside if asked_of and inner.has_sets else _written
+        sql = write(name, texts, condition)
         parts = (*(key for key, _, _ in pairs), *([condition] if condition is not None else []))
         result = FLOAT8 if name in _OF_COUNTS else INT8
         found = Typed(operand(sql), result, node.at, parts, nullable=False, role=Role.AGGREGATE)
-        asked_of = tuple(asked for _, asked, _ in pairs if _has_columns(asked))
         if not asked_of:
             return found
         # Columns that the row asked about is made of must be grouped by, as outside an aggregate.
@@ -64,19 +66,19 @@ def _has_columns(value: Typed) -> bool:
     return any(part.column is not None for part in value.walk())
 
 
-Pair = tuple[Typed, Typed, tree.SortItem]
+Pair = tuple[str, str, tree.SortItem]
+"""What is sorted by, what is asked about, and how it is sorted."""
 
 
-def _written(name: str, pairs: list[Pair], condition: Typed | None) -> str:
+def _written(name: str, keys: list[Pair], condition: Typed | None) -> str:
     behind = "" if condition is None else f" FILTER (WHERE {condition.sql})"
-    before, same = _before(pairs), _same(pairs)
+    before, same = _before(keys), _same(keys)
     count = f"COUNT(CASE WHEN {before} THEN 1 END){behind}"
     match name:
         case "rank":
             return f"{count} + 1"
         case "dense_rank":
-            fields = ", ".join(f"'k{n}', {order_sql(key)}" for n, (key, _, _) in enumerate(pairs))
-            row = f"CASE WHEN {before} THEN NAMED_STRUCT({fields}) END"
+            row = f"CASE WHEN {before} THEN {_row(keys)} END"
             return f"COUNT(DISTINCT {row}){behind} + 1"
         case "percent_rank":
             of_all = f"COUNT(1){behind}"
@@ -86,10 +88,36 @@ def _written(name: str, pairs: list[Pair], condition: Typed | None) -> str:
             return f"CAST({up_to} + 1 AS DOUBLE) / (COUNT(1){behind} + 1)"
 
 
-def _before(pairs: list[Pair]) -> str:
+def _written_outside(name: str, keys: list[Pair], condition: Typed | None) -> str:
+    """The same with what is asked about outside of the aggregate.
+
+    A key of grouping sets is null there for the sets that it is not in, and only there.
+    """
+    behind = "" if condition is None else f" FILTER (WHERE {condition.sql})"
+    rows = f"COLLECT_LIST({_row(keys)}){behind}"
+    of_rows = [(f"e.k{n}", asked, item) for n, (_, asked, item) in enumerate(keys)]
+    before = f"FILTER({rows}, e -> {_before(of_rows)})"
+    match name:
+        case "rank":
+            return f"CAST(SIZE({before}) AS BIGINT) + 1"
+        case "dense_rank":
+            return f"CAST(SIZE(ARRAY_DISTINCT({before})) AS BIGINT) + 1"
+        case "percent_rank":
+            share = f"CAST(SIZE({before}) AS DOUBLE) / SIZE({rows})"
+            return f"CASE WHEN SIZE({rows}) = 0 THEN 0D ELSE {share} END"
+        case _:
+            up_to = f"SIZE(FILTER({rows}, e -> {_before(of_rows)} OR {_same(of_rows)}))"
+            return f"CAST({up_to} + 1 AS DOUBLE) / (SIZE({rows}) + 1)"
+
+
+def _row(keys: list[Pair]) -> str:
+    fields = ", ".join(f"'k{n}', {key}" for n, (key, _, _) in enumerate(keys))
+    return f"NAMED_STRUCT({fields})"
+
+
+def _before(keys: list[Pair]) -> str:
     """Whether a row comes before the one asked about; never null."""
-    (key, asked, item), *rest = pairs
-    one, other = order_sql(key), order_sql(asked)
+    (one, other, item), *rest = keys
     nulls_first = item.descending if item.nulls_first is None else item.nulls_first
     sign = ">" if item.descending else "<"
     first, last = ("TRUE", "FALSE") if nulls_first else ("FALSE", "TRUE")
@@ -102,6 +130,6 @@ def _before(pairs: list[Pair]) -> str:
     return f"({is_before} OR ({one} <=> {other} AND {_before(rest)}))"
 
 
-def _same(pairs: list[Pair]) -> str:
-    tests = [f"{order_sql(key)} <=> {order_sql(asked)}" for key, asked, _ in pairs]
+def _same(keys: list[Pair]) -> str:
+    tests = [f"{one} <=> {other}" for one, other, _ in keys]
     return f"({' AND '.join(tests)})"

@@ -11,9 +11,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from waterclock.sql.binding.blocks import Block, Output, SortTerm
-from waterclock.sql.binding.clauses import Clauses, writer
+from waterclock.sql.binding.clauses import ONE_ROW, Clauses, writer
 from waterclock.sql.binding.context import Place
-from waterclock.sql.binding.grouping import Grouping, Groups, check_grouped, has_aggregate
+from waterclock.sql.binding.grouping import (
+    Grouping,
+    Groups,
+    check_grouped,
+    has_aggregate,
+    has_grouping_sets,
+)
 from waterclock.sql.binding.having_sets import asks_for_sets, chosen_outside
 from waterclock.sql.binding.output_keys import OutputKeys, check_distinct_on
 from waterclock.sql.binding.picking import picked
@@ -61,6 +67,7 @@ class Selects:
             allows_aggregates=True,
             allows_windows=True,
             is_grouped=select.group_by is not None,
+            has_sets=has_grouping_sets(select),
             order=UNKNOWN_ORDER if aggregates else scope.order,
         )
         outputs, groups, shown = self._grouped(select, items, shown)
@@ -75,6 +82,8 @@ class Selects:
         groups = _checked(groups, [*(each.value for each in outputs), *hidden], having, scope)
         if groups is not None and groups.has_sets:
             outputs = [replace(o, value=replace(o.value, nullable=True)) for o in outputs]
+        if groups is not None and groups.columns:
+            source = f"{source}, {groups.columns}" if source else f"{ONE_ROW}, {groups.columns}"
         block = Block(tuple(outputs), _unwritten, tuple(order), distinct_on)
         if groups is None and not order and not is_distinct and select.assigned is None:
             block = _in_order_of_source(block, scope)
@@ -113,6 +122,8 @@ class Selects:
         if groups.representatives:
             shown = replace(shown, representatives=groups.representatives)
             outputs = self._list.outputs(select, items, shown)
+        for number, key in groups.shown.items():
+            outputs[number] = replace(outputs[number], value=key)
         return outputs, groups, shown
 
     def _having(self, select: tree.Select, shown: Place) -> Typed | None:
@@ -160,6 +171,8 @@ def _checked(
     """The groups, if there are any, after a look at what is made of them."""
     if groups is None and having is None and not has_aggregate(values):
         return None
+    if groups is not None and groups.sql is None and having is None and not has_aggregate(values):
+        groups = replace(groups, is_bare=True)
     groups = groups or _ONE_GROUP
     check_grouped(values, groups, scope.number)
     return groups
