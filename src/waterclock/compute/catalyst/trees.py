@@ -219,6 +219,8 @@ class Builder:
         self, column: Expression, partition: Expression, order: Sequence[Expression]
     ) -> Expression:
         [window] = column.children
+        if window.kind != "WindowExpression":  # the optimizer knew what it gives: a constant
+            return column
         spec = self._expressions.WindowSpecDefinition(
             self.seq([partition]), self.seq(order), window.java.windowSpec().frameSpecification()
         )

@@ -49,7 +49,10 @@ def guarded(
 
 def _may_overflow(column: Expression) -> bool:
     """Whether a named window function is a sum, or an average, that may be too large."""
-    call = column.children[0].children[0]
+    [window] = column.children
+    if window.kind != "WindowExpression":  # the optimizer knew what it gives: a constant
+        return False
+    call = window.children[0]
     if call.kind != "AggregateExpression" or call.type_json in _INEXACT:
         return False
     function = call.children[0]

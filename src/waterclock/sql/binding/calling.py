@@ -22,7 +22,7 @@ from waterclock.sql.binding.documents import ROW_TO_JSON, Documents
 from waterclock.sql.binding.errors import (
     WrongObjectKind,
 )
-from waterclock.sql.binding.exclusions import without_excluded
+from waterclock.sql.binding.exclusions import of_nothing, without_excluded
 from waterclock.sql.binding.lookup import chosen, entries_of, refuse_rows, undefined
 from waterclock.sql.binding.named_arguments import in_order
 from waterclock.sql.binding.object_names import try_relation_named
@@ -36,6 +36,7 @@ from waterclock.sql.errors import FeatureNotSupported, SqlFault, SyntaxFault
 from waterclock.sql.functions import FUNCTIONS
 from waterclock.sql.functions.registry import F, Function, Kind, Stability
 from waterclock.sql.functions.system import MZ_NOW, clock_value
+from waterclock.sql.functions.windows import WHOLE
 from waterclock.sql.query import tree
 from waterclock.sql.quoting import quote_name
 from waterclock.sql.types import parse_type_name
@@ -69,6 +70,9 @@ class Calling:
             excluding = self._windows.excluding(node.over, place, node.name[-1])
             if excluding is not None:
                 return self._without_excluded(node, excluding, place)
+            empty = self._windows.empty(node.over, place, node.name[-1])
+            if empty is not None:
+                return self._expressions.value(of_nothing(node, empty), place)
         if Kind.AGGREGATE in kinds:
             return self._aggregating.bound(node, entries, place)
         if Kind.WINDOW in kinds:
@@ -220,7 +224,7 @@ class Calling:
         converted, use = self._expressions.operators.use(candidate, values, node.at)
         window = self._windows.over(node.over, place, function=name)
         sql = self._expressions.operators.filled(candidate.function, use, node.at)
-        sql = sql.replace(F, f" OVER {window.sql}")
+        sql = sql.replace(WHOLE, f" OVER {window.whole}").replace(F, f" OVER {window.sql}")
         parts = (*converted, *window.parts)
         nullable = not candidate.function.never_null
         return Typed(operand(sql), use.result, node.at, parts, nullable=nullable, role=Role.WINDOW)

@@ -34,10 +34,26 @@ def without_excluded(call: tree.Call, window: tree.Window) -> tree.Expression:
         raise FeatureNotSupported.of(what, window.frame.at)
     runs = remaining(window, window.frame)
     if not runs:
-        whole = replace(call, over=replace(window, frame=None))
-        nothing = tree.Case(None, ((tree.Boolean(False, call.at), whole),), None, call.at)
-        return _coalesced(nothing, tree.Number("0", call.at)) if combine is _count else nothing
+        return of_nothing(call, window)
     return combine([replace(call, over=run) for run in runs])
+
+
+def of_nothing(call: tree.Call, window: tree.Window) -> tree.Expression:
+    """The call over a frame without rows: null, or 0 if it counts.
+
+    In a RANGE with offsets a row whose key is null has the rows whose key is null for its frame.
+    """
+    at = call.at
+    assert window.frame is not None
+    never: tree.Expression = tree.Boolean(False, at)
+    peers = replace(window, frame=None)
+    if window.frame.unit is FrameUnit.RANGE and window.order:
+        current = tree.FrameBound("current row", None, at)
+        peers = replace(window, frame=tree.Frame(FrameUnit.RANGE, current, current, at))
+        never = tree.Is(window.order[0].expression, tree.Test.NULL, False, at)
+    found = tree.Case(None, ((never, replace(call, over=peers)),), None, at)
+    counts = call.name[-1] in ("count", "regr_count")
+    return _coalesced(found, tree.Number("0", at)) if counts else found
 
 
 def remaining(window: tree.Window, frame: tree.Frame) -> list[tree.Window]:

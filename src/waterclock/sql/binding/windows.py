@@ -44,8 +44,12 @@ class BoundWindow:
 
     sql: str
     parts: tuple[Typed, ...]
+    whole: str = ""
+    """The same over all rows of the partition."""
 
 
+_MOST_ROWS = 2**31 - 2
+"""So far behind or before a row the engine can count."""
 _BY_PLACE = frozenset({"row_number", "ntile", "lag", "lead"})
 """Functions for which it counts which row comes first, also where all are peers."""
 
@@ -78,7 +82,7 @@ class Windows:
             clauses.append("PARTITION BY " + ", ".join(key_sql(each) for each in partition))
         keys = [sort_key(term.key, term.descending, term.nulls_first) for term in terms]
         frame = ""
-        if window.frame is not None and has_frame:
+        if window.frame is not None and has_frame and not _is_whole(window):
             self._check_frame(window, window.frame)
             if window.frame.unit is tree.FrameUnit.GROUPS:
                 keys = self._groups(window.frame, clauses, keys, inner)
@@ -98,7 +102,9 @@ class Windows:
             clauses.append("ORDER BY " + ", ".join(keys))
         if frame:
             clauses.append(frame)
-        return BoundWindow(f"({' '.join(clauses)})", (*partition, *order))
+        every = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+        whole = f"({' '.join([*clauses[: len(clauses) - bool(frame)], every])})"
+        return BoundWindow(f"({' '.join(clauses)})", (*partition, *order), whole)
 
     def excluding(
         self, over: tree.Window | tree.WindowName, place: Place, function: str
@@ -159,8 +165,6 @@ class Windows:
     def _frame(self, frame: tree.Frame, order: list[Typed], place: Place) -> str:
         unit = "ROWS" if frame.unit is tree.FrameUnit.ROWS else "RANGE"
         bounds = [self._bound(each, frame, order, place) for each in (frame.start, frame.end)]
-        if frame.start.kind == frame.end.kind and frame.start.offset is not None:
-            self._check_empty(frame, order, place)
         if sum(_MONTHS in bound for bound in bounds) == 1 and sum(_DAYS in b for b in bounds) == 1:
             what = "a window frame from months to days or hours"
             raise FeatureNotSupported.of(what, frame.at)
@@ -177,14 +181,40 @@ class Windows:
         if frame.unit is tree.FrameUnit.GROUPS and not window.order:
             raise WindowFault("GROUPS mode requires an ORDER BY clause", window.at)
 
-    def _check_empty(self, frame: tree.Frame, order: list[Typed], place: Place) -> None:
-        """The engine has no frame that ends before it begins."""
+    def empty(
+        self, over: tree.Window | tree.WindowName, place: Place, function: str
+    ) -> tree.Window | None:
+        """The window of a call, if its frame ends before it begins: the engine has no such frame.
+
+        One of ROWS that begins so far behind the current row that no row is there is empty too.
+        """
+        window = self._resolved(over, place)
+        frame = window.frame
+        if frame is None or function in WITHOUT_FRAME or _is_whole(window):
+            return None
+        self._check_frame(window, frame)
+        inner = replace(place, clause="window definitions", allows_windows=False, inside="window")
+        terms = [term for item in window.order for term in self._expressions.sorted_by(item, inner)]
+        order = [term.key for term in terms]
         first, last = (
-            _size(self._offset(each, frame, order, place).value)
+            None if each.offset is None else self._distance(each, frame, order, inner)
             for each in (frame.start, frame.end)
         )
-        if first != last and (first > last) == (frame.start.kind == "following"):
-            raise FeatureNotSupported.of("a window frame that is always empty", frame.at)
+        if frame.unit is not tree.FrameUnit.RANGE:
+            if frame.start.kind == "following" and first is not None and first > _MOST_ROWS:
+                return window
+            if frame.end.kind == "preceding" and last is not None and last > _MOST_ROWS:
+                return window
+        if frame.start.kind != frame.end.kind or first is None or last is None or first == last:
+            return None
+        return window if (first > last) == (frame.start.kind == "following") else None
+
+    def _distance(
+        self, bound: tree.FrameBound, frame: tree.Frame, order: list[Typed], place: Place
+    ) -> Any:
+        """What the bound is compared with another by; raises if it is none."""
+        self._bound(bound, frame, order, place)
+        return _size(self._offset(bound, frame, order, place).value)
 
     def _offset(
         self, bound: tree.FrameBound, frame: tree.Frame, order: list[Typed], place: Place
@@ -224,6 +254,8 @@ class Windows:
         if python_value(scalar) < 0:
             which = "starting" if bound is frame.start else "ending"
             raise Rejected("22013", f"frame {which} offset must not be negative", bound.at)
+        if frame.unit is not tree.FrameUnit.RANGE and scalar.as_py() > _MOST_ROWS:
+            return f"UNBOUNDED {bound.kind.upper()}"
         if name_of(offset.type) == "numeric":
             return f"{_short(python_value(scalar), bound.at):f} {bound.kind.upper()}"
         return f"{scalar.as_py()} {bound.kind.upper()}"
@@ -263,6 +295,20 @@ class Windows:
         clock = f"{minutes // 60:02}:{minutes % 60:02}:{micros // 1_000_000:02}"
         text = f"{days} {clock}.{micros % 1_000_000:06}"
         return f"INTERVAL '{text}'{_DAYS}{bound.kind.upper()}"
+
+
+def _is_whole(window: tree.Window) -> bool:
+    """Whether all rows of a partition are in the frame, since none comes before another."""
+    frame = window.frame
+    return (
+        frame is not None
+        and frame.unit is tree.FrameUnit.RANGE
+        and not window.order
+        and frame.start.offset is None
+        and frame.end.offset is None
+        and frame.start.kind != "unbounded following"
+        and frame.end.kind != "unbounded preceding"
+    )
 
 
 def _is_range_of(frame: tree.Frame, order: list[Typed], kind: str) -> bool:

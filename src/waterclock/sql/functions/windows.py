@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from waterclock.model.pg_types import FLOAT8, INT4, INT8
-from waterclock.sql.dialect.types import ANYCOMPATIBLE, ANYELEMENT
+from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.types import ANYCOMPATIBLE, ANYELEMENT, spark_type
 from waterclock.sql.functions.registry import F, Function, Refused, SqlRule, Use, window
 
+WHOLE = "\x01w"
+"""Where the window of all rows of the partition goes, in the same order."""
 WITHOUT_FRAME = frozenset(
     [
         *("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"),
@@ -18,8 +21,10 @@ WITHOUT_FRAME = frozenset(
 def _shifted(name: str) -> SqlRule:
     def written(use: Use) -> str:
         value, *rest = use.arguments
+        if rest and rest[0].is_null:
+            return f"CAST(NULL AS {spark_type(use.result)})"
         if rest and not rest[0].is_constant:
-            raise Refused(f"{name}() by a number of rows that is not constant")
+            return _at_distance(value.sql, rest[0].sql, name, [each.sql for each in rest[1:]])
         return f"{name.upper()}({', '.join([value.sql, *(each.sql for each in rest)])}){F}"
 
     return written
@@ -27,9 +32,36 @@ def _shifted(name: str) -> SqlRule:
 
 def _nth(use: Use) -> str:
     value, number = use.arguments
-    if not number.is_constant:
-        raise Refused("nth_value() of a number that is not constant")
+    if number.is_null:
+        return f"CAST(NULL AS {spark_type(use.result)})"
+    if not number.is_constant or int(number.value) <= 0:
+        rows = f"COLLECT_LIST(NAMED_STRUCT('v', {value.sql})){F}"
+        wrong = raised("22016", "argument of nth_value must be greater than zero")
+        place = f"CASE WHEN {number.sql} <= 0 THEN {wrong} ELSE {number.sql} END"
+        return f"TRY_ELEMENT_AT({rows}, {place}).v"
     return f"NTH_VALUE({value.sql}, {number.sql}){F}"
+
+
+def _at_distance(value: str, distance: str, name: str, default: list[str]) -> str:
+    """What stands so many rows away, where the number is another one in each row."""
+    place = f"(ROW_NUMBER(){F} {'-' if name == 'lag' else '+'} CAST({distance} AS BIGINT))"
+    rows = f"COLLECT_LIST(NAMED_STRUCT('v', {value})){WHOLE}"
+    outside = default[0] if default else "NULL"
+    found = f"TRY_ELEMENT_AT({rows}, CAST({place} AS INT)).v"
+    inside = f"{place} BETWEEN 1 AND COUNT(1){WHOLE}"
+    return f"(CASE WHEN {distance} IS NULL THEN NULL WHEN {inside} THEN {found} ELSE {outside} END)"
+
+
+def _tiles(use: Use) -> str:
+    [number] = use.arguments
+    if number.is_null:
+        return "CAST(NULL AS INT)"
+    if not number.is_constant:
+        raise Refused("ntile() of a number that is not constant")
+    if int(number.value) <= 0:
+        wrong = raised("22014", "argument of ntile must be greater than zero")
+        return f"CAST(CASE WHEN COUNT(1){F} > 0 THEN {wrong} END AS INT)"
+    return f"NTILE({number.sql}){F}"
 
 
 def _counted(name: str, doc: str) -> Function:
@@ -51,7 +83,7 @@ FUNCTIONS: tuple[Function, ...] = (
     _counted("dense_rank", "The rank, without gaps."),
     window("percent_rank", (), FLOAT8, "PERCENT_RANK(){f}", "The rank from 0 to 1."),
     window("cume_dist", (), FLOAT8, "CUME_DIST(){f}", "Which part of the rows comes up to here."),
-    window("ntile", (INT4,), INT4, "NTILE({0}){f}", "In which of so many equal parts it is."),
+    window("ntile", (INT4,), INT4, _tiles, "In which of so many equal parts it is."),
     *_shifts("lag", "The value so many rows before."),
     *_shifts("lead", "The value so many rows behind."),
     window("first_value", (ANYELEMENT,), ANYELEMENT, "FIRST_VALUE({0}){f}", "The first."),
