@@ -41,7 +41,6 @@ select count() from t
 select a[1] from t
 select * from t join u using (nope)
 select * from t join u using (a) join w using (nope)
-select * from (select 1)
 select 1 from t where a = any(b)
 select coalesce(a, b) from t
 select array[a, b] from t

@@ -119,6 +119,12 @@ VALUE_TOO_LARGE = Reason(
 )
 _HINTED = {each.message: each for each in (RESULT_TOO_LARGE, PATTERN_TOO_SLOW, VALUE_TOO_LARGE)}
 """What our own classes raise, by its message: Java gives no hints."""
+_NOT_DECORRELATED = (
+    "Unable to rewrite domain join",
+    "Cannot evaluate expression: outer(",
+    "[INTERNAL_ERROR_ATTRIBUTE_NOT_FOUND]",
+)
+"""How the engine fails where it has not joined a correlated subquery to the query around."""
 
 _KNOWN: Mapping[str, Reason] = {
     "DIVIDE_BY_ZERO": DIVISION_BY_ZERO,
@@ -174,6 +180,8 @@ def reason(report: Report) -> Reason:
             return out_of_range(_overflown(report))
     if name in _KNOWN:
         return _KNOWN[name]
+    if name.startswith("INTERNAL_ERROR") and any(each in report.text for each in _NOT_DECORRELATED):
+        return _CORRELATED
     return _unnamed(report.text)
 
 

@@ -71,8 +71,8 @@ def merged(
         kind = "CROSS"
     elif not conditions:
         on = " ON TRUE"
-    sql = f"({left.sql} {kind} JOIN {right.sql}{on})"
-    return Source(sql, relations, (*columns, *rest))
+    spine = f"{left.spine} {kind} JOIN {right.sql}{on}"
+    return Source(f"({spine})", relations, (*columns, *rest), opened=spine)
 
 
 def _value(column: Column, at: int) -> Typed:

@@ -26,13 +26,20 @@ class Source:
     relations: tuple[Relation, ...]
     visible: tuple[Column, ...]
     order: RowOrder = UNKNOWN_ORDER
+    opened: str = ""
+    """Of a join, the SQL without the brackets around it."""
+
+    @property
+    def spine(self) -> str:
+        """The SQL where something stands on the left of it."""
+        return self.opened or self.sql
 
 
 def named(
     statement: Statement,
     sql: str,
     columns: Sequence[BoundColumn],
-    name: tuple[str, ...],
+    name: tuple[str, ...] | None,
     alias: tree.Alias | None,
     scope: Scope,
     *,
@@ -40,9 +47,13 @@ def named(
     order: RowOrder = UNKNOWN_ORDER,
     width: int = 0,
 ) -> Source:
-    """A relation under its name or alias. There may be columns behind those that are named."""
-    names = _renamed([column.name for column in columns], alias, name[-1])
-    known_as = name[-1] if alias is None else alias.name
+    """A relation under its name or alias, if it has one of them.
+
+    There may be columns behind those that are named.
+    """
+    own = None if name is None else name[-1]
+    names = _renamed([column.name for column in columns], alias, own or "")
+    known_as = own if alias is None else alias.name
     engine_name = statement.alias()
     made = tuple(
         Column(
@@ -62,7 +73,7 @@ def named(
     statement.meter.read()
     statement.meter.check_translation(len(sql))
     text = f"{sql} AS {engine_name}" + (f"({inner})" if made else "")
-    whole, hidden = (name, None) if alias is None else ((), name[-1])
+    whole, hidden = (name or (), None) if alias is None else ((), own)
     relation = Relation(known_as, made, whole, hidden_name=hidden)
     return Source(text, (relation,), made, order.under(engine_name))
 

@@ -20,7 +20,6 @@ from waterclock.sql.binding.joining import merged, shared, with_nulls
 from waterclock.sql.binding.named_sources import Source, named
 from waterclock.sql.binding.row_order import order_of_join, order_of_view
 from waterclock.sql.binding.scope import Scope
-from waterclock.sql.errors import SyntaxFault
 from waterclock.sql.query import tree
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ class Sources:
 
     def bind(self, items: Sequence[tree.FromItem], scope: Scope, tables: CommonTables) -> str:
         """Put the relations in scope; the SQL behind FROM."""
-        texts = []
+        texts: list[str] = []
         orders = []
         for item in items:
             source = self._source(item, scope, tables)
@@ -50,7 +49,11 @@ class Sources:
             for relation in source.relations:
                 scope.add(relation, item.at)
             scope.visible += source.visible
-            texts.append(source.sql)
+            if texts and isinstance(item, tree.Join) and _begins_lateral(item):
+                # In brackets, the engine would not see what stands on the left.
+                texts = [f"{' CROSS JOIN '.join(texts)} CROSS JOIN {source.spine}"]
+            else:
+                texts.append(source.sql)
         scope.order = order_of_join(orders)
         return ", ".join(texts)
 
@@ -116,15 +119,9 @@ class Sources:
         outer = scope if item.is_lateral else scope.outer
         is_cut = scope.is_cut and scope.outer is not None
         block = self._queries.block(item.query, outer, tables, is_cut=is_cut)
-        if item.alias is None:
-            raise SyntaxFault(
-                "subquery in FROM must have an alias",
-                item.at,
-                hint="For example, FROM (SELECT ...) [AS] foo.",
-            )
         lateral = "LATERAL " if item.is_lateral else ""
         columns = block.columns()
-        name = (item.alias.name,)
+        name = None if item.alias is None else (item.alias.name,)
         block, order = block.as_source()
         sql = f"{lateral}({block.sql()})"
         width = len(block.outputs)
@@ -160,13 +157,26 @@ class Sources:
                 item.on, Place(joined, "JOIN conditions"), "JOIN/ON"
             )
             on = f" ON {condition.sql}"
-        sql = f"({left.sql} {item.kind.value} JOIN {right.sql}{on})"
+        if item.kind in (tree.JoinKind.RIGHT, tree.JoinKind.FULL):
+            # Columns of the left can not be named there; the engine refuses the word itself.
+            right = replace(right, sql=right.sql.removeprefix("LATERAL "))
+        spine = f"{left.spine} {item.kind.value} JOIN {right.sql}{on}"
         return Source(
-            sql,
+            f"({spine})",
             (*left.relations, *right.relations),
             (*left.visible, *right.visible),
             order_of_join([(item.left, left.order), (item.right, right.order)]),
+            opened=spine,
         )
+
+
+def _begins_lateral(item: tree.FromItem) -> bool:
+    """Whether what stands first may name columns of what stands before."""
+    while isinstance(item, tree.Join):
+        item = item.left
+    return isinstance(item, tree.FunctionTable) or (
+        isinstance(item, tree.Derived) and item.is_lateral
+    )
 
 
 def _beside(scope: Scope) -> Scope:

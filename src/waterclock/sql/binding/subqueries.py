@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from waterclock.model.pg_types import BOOL, RECORD, array_of
-from waterclock.sql.binding.blocks import Block
+from waterclock.sql.binding.blocks import Block, Cut
 from waterclock.sql.binding.collecting import compared_by
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.errors import DatatypeMismatch, UndefinedFunction
@@ -46,6 +46,8 @@ class InnerQueries:
         if len(block.outputs) != 1:
             raise SyntaxFault("subquery must return only one column", at)
         [output] = block.outputs
+        if block.limit != 1 or block.offset:
+            block = _cut_in_rows(block, named)
         sql = _of_group(f"({block.sql(ordered=block.is_limited)})", place, named)
         return self._named(Typed(sql, output.value.type, at, named), place)
 
@@ -65,6 +67,8 @@ class InnerQueries:
         if len(block.outputs) != width:
             raise SyntaxFault(f"subquery has too {_few_or_many(block, width)} columns", at)
         names = [f"c{n}" for n in range(1, width + 1)]
+        if block.limit != 1 or block.offset:
+            block = _cut_in_rows(block, named)
         source = f"({block.sql(ordered=block.is_limited)}) AS q({', '.join(names)})"
         fields = tuple(
             Typed(
@@ -78,6 +82,7 @@ class InnerQueries:
 
     def exists(self, query: tree.Query, place: Place, at: int) -> Typed:
         block, named = self._inner(query, place)
+        block = _cut_in_rows(block, named)
         sql = f"(EXISTS ({block.sql(ordered=block.is_limited)}))"
         return Typed(_of_group(sql, place, named), BOOL, at, named, nullable=False)
 
@@ -91,10 +96,12 @@ class InnerQueries:
         if len(block.outputs) != len(values):
             many = _few_or_many(block, len(values))
             raise SyntaxFault(f"subquery has too {many} columns", node.at)
+        _refuse_nested(values, named, place, node.at)
         left, block = self._comparable(values, block, node.at)
+        block = _cut_in_rows(block, named)
         if not place.is_conjunct:
             return self._among(left, block, node, named, place)
-        one = ", ".join(key_sql(each) for each in left)
+        one = ", ".join(_member(each) for each in left)
         inside = block.sql(ordered=block.is_limited)
         if any(key_sql(o.value) != o.value.sql for o in block.outputs):
             inner = [replace(o.value, sql=f"q.c{n + 1}") for n, o in enumerate(block.outputs)]
@@ -144,6 +151,7 @@ class InnerQueries:
             same = tree.In(node.left, node.right, node.is_all, node.at)
             return self.membership(left, same, place)
         block, named = self._inner(node.right, place)
+        block = _cut_in_rows(block, named)
         if left.role is Role.ROW or len(block.outputs) != 1:
             raise SyntaxFault("subquery has too many columns", node.at)
         column = replace(block.outputs[0].value, sql="q.c1", column=None, known=None)
@@ -206,6 +214,39 @@ class InnerQueries:
         return source, gathered
 
 
+def _member(value: Typed) -> str:
+    """What the engine looks for: no column of floats, of which equal ones may differ."""
+    key = key_sql(value)
+    return f"({key} + 0D)" if name_of(value.type) in ("float4", "float8") else key
+
+
+def _refuse_nested(
+    values: Sequence[Typed], named: tuple[Typed, ...], place: Place, at: int
+) -> None:
+    """The engine does not find columns of a query around from two queries further inside."""
+    columns = [part.column for value in values for part in value.walk() if part.column]
+    is_outer = any(column.scope != place.scope.number for column in columns)
+    if is_outer and (named or not place.is_conjunct):
+        raise FeatureNotSupported(
+            "a column of a query around in front of IN with a subquery is not supported here",
+            at,
+            hint="Join the relations in FROM instead.",
+        )
+
+
+def _cut_in_rows(block: Block, named: tuple[Typed, ...]) -> Block:
+    """A query that uses columns of ours, cut by the numbers of its rows for each row of ours.
+
+    The engine would cut the rows for all of ours together.
+    """
+    if not named or block.cut is not None or block.with_ties or block.distinct_on is not None:
+        return block
+    if block.limit is None and not block.offset:
+        return block
+    limit = None if block.limit is None else str(block.limit)
+    return replace(block, limit=None, offset=None, cut=Cut(limit, str(block.offset or 0)))
+
+
 def _few_or_many(block: Block, wanted: int) -> str:
     return "few" if len(block.outputs) < wanted else "many"
 
@@ -227,6 +268,13 @@ def _of_group(sql: str, place: Place, named: tuple[Typed, ...]) -> str:
     """
     depends = any(part.column is not None for value in named for part in value.walk())
     has_aggregate = any(part.role is Role.AGGREGATE for value in named for part in value.walk())
+    if place.has_sets and place.is_grouped and depends and not has_aggregate:
+        what = "a subquery that uses a key of GROUPING SETS, ROLLUP or CUBE"
+        raise FeatureNotSupported(
+            f"{what} is not supported",
+            named[0].at,
+            hint="Group in a subquery in FROM, and ask the other query of its columns.",
+        )
     if place.is_grouped and depends and not has_aggregate:
         return f"{ANY_OF_GROUP}{sql})"
     return sql
