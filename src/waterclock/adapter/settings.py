@@ -123,8 +123,8 @@ def _utf8(value: str) -> str:
 
 def _date_style(value: str) -> str:
     words = {word.strip().upper() for word in value.split(",")}
-    if not words <= {"ISO", "MDY", "DMY", "YMD", "US", "EUROPEAN"}:
-        raise ValueError(value)
+    if not words <= {"ISO", "MDY", "US", "NONEURO", "NONEUROPEAN", "DEFAULT"}:
+        raise ValueError(value)  # days before months would be read as months
     return "ISO, MDY"
 
 

@@ -36,6 +36,8 @@ def test_zones_are_kept_by_a_name_that_everything_knows(given: str, kept: str) -
         *(("extra_float_digits", value) for value in ("0", "-15", "4", "many")),
         *(("IntervalStyle", "iso"), ("bytea_output", "escape"), ("array_nulls", "off")),
         *(("idle_session_timeout", "1000"), ("session_replication_role", "replica")),
+        # Texts would be read with days and months exchanged.
+        *(("DateStyle", value) for value in ("ISO, DMY", "YMD", "European", "German")),
     ],
 )
 def test_what_is_not_done_is_refused(name: str, value: str) -> None:

@@ -154,7 +154,8 @@ class Coercion:
             return TEXT
         first = known[0]
         if all(each.type == first.type for each in known):
-            return first.type
+            has_length = name_of(first.type) in ("varchar", "bpchar") and len(known) < len(values)
+            return PgType(first.type.oid) if has_length else first.type
         chosen = self._chosen(known, what)
         if name_of(chosen) == "numeric":
             find = common_numeric if is_shown else padded_numeric

@@ -227,7 +227,12 @@ class Predicates:
         name = "!" + node.kind.value if node.negated else node.kind.value
         if node.escape is None:
             return self._expressions.operators.apply(name, tuple(operands), node.at)
-        texts = [self._coercion.into(each, TEXT) for each in operands]
+        texts = [
+            each
+            if name_of(each.type) == "bpchar" and each is operands[0]
+            else self._coercion.into(each, TEXT)
+            for each in operands
+        ]
         return self._expressions.operators.apply(name, tuple(texts), node.at)
 
     # ANY and ALL

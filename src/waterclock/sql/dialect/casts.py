@@ -122,7 +122,14 @@ def _converted(value: str, have: str, want: str, target: PgType, zone: str) -> s
         case (h, w) if h in FLOATS and w in FLOATS:
             return _narrowed(value) if w == "float4" else f"CAST({value} AS {kind})"
         case (h, w) if h in FLOATS and w in INTEGERS:
-            return f"CAST(RINT({value}) AS {kind})"
+            rounded = f"CAST(RINT({value}) AS {kind})"
+            if w != "int8":
+                return rounded
+            # The engine takes 2 ^ 63 for the greatest number there is.
+            too_large = raised("22003", "bigint out of range")
+            return (
+                f"(CASE WHEN {value} >= 9223372036854775808D THEN {too_large} ELSE {rounded} END)"
+            )
         case "date", "timestamp":
             return _rounded(datetimes.date_as_timestamp(value), target, zoned=False)
         case "date", "timestamptz":
@@ -379,8 +386,25 @@ def _moment_from_text(value: str, target: PgType, zone: str) -> str:
 
 def _bytes_from_text(value: str) -> str:
     return (
-        f"CASE WHEN {value} LIKE {quoted(chr(92) * 2 + 'x%')} THEN UNHEX(SUBSTRING({value}, 3))"
+        f"CASE WHEN {value} LIKE {quoted(chr(92) * 2 + 'x%')}"
+        f" THEN {bytes_of_hex(f'SUBSTRING({value}, 3)')}"
         f" ELSE {bytes_of_escaped(value)} END"
+    )
+
+
+_BLANKS = quoted("[ \\n\\t\\r]")
+
+
+def bytes_of_hex(text: str) -> str:
+    """Bytes of a text of hexadecimal digits, with blanks between bytes."""
+    plain = f"REGEXP_REPLACE({text}, {_BLANKS}, '')"
+    odd = raised("22023", "invalid hexadecimal data: odd number of digits")
+    wrong = raised("22023", "invalid hexadecimal digit")
+    bytes_and_blanks = quoted(r"^([0-9a-fA-F]{2}|[ \n\t\r])*\z")
+    return (
+        f"(CASE WHEN {text} RLIKE {bytes_and_blanks} THEN UNHEX({plain})"
+        f" WHEN {plain} RLIKE '^[0-9a-fA-F]*$' THEN {odd}"
+        f" WHEN {plain} IS NOT NULL THEN {wrong} END)"
     )
 
 

@@ -177,7 +177,9 @@ def interval(months: str, days: str, micros: str) -> str:
 def computed_interval(months: str, days: str, micros: str) -> str:
     """An interval of fields, none of them null, that may be too large; null stands for that too."""
     wrong = raised("22008", "interval out of range")
-    fields = ((months, "INT"), (days, "INT"), (micros, "BIGINT"))
+    # As a number of 64 bits, the engine takes 2 ^ 63 for the greatest there is.
+    small = f"CASE WHEN {micros} < 9223372036854775808D THEN {micros} END"
+    fields = ((months, "INT"), (days, "INT"), (small, "BIGINT"))
     return interval(*(f"COALESCE(TRY_CAST({sql} AS {kind}), {wrong})" for sql, kind in fields))
 
 

@@ -58,6 +58,8 @@ def text_of(value: str, declared: PgType, manner: Manner) -> str:
 
 def output_of(value: str, declared: PgType, manner: Manner) -> str:
     """The value as it is shown to a client: as its text, but a truth value is only a letter."""
+    if name_of(declared) == "bpchar":
+        return value  # a cast cuts the blanks off, what is shown has them
     text = text_of(value, declared, manner)
     return f"LEFT({text}, 1)" if name_of(declared) == "bool" else text
 

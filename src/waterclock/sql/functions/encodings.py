@@ -6,7 +6,7 @@ The form is a constant, since it decides how the bytes are written.
 from __future__ import annotations
 
 from waterclock.model.pg_types import BYTEA, TEXT
-from waterclock.sql.dialect.casts import bytes_of_escaped
+from waterclock.sql.dialect.casts import bytes_of_escaped, bytes_of_hex
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.functions.registry import Argument, Function, Invalid, Refused, Use, scalar
@@ -57,23 +57,11 @@ def _decoded(use: Use) -> str:
     text, form = use.arguments
     match _form(form):
         case "hex":
-            return _from_hex(text.sql)
+            return bytes_of_hex(text.sql)
         case "base64":
             return _from_base64(text.sql)
         case _:
             return bytes_of_escaped(text.sql)
-
-
-def _from_hex(text: str) -> str:
-    plain = f"REGEXP_REPLACE({text}, {_BLANKS}, '')"
-    odd = raised(_WRONG, "invalid hexadecimal data: odd number of digits")
-    wrong = raised(_WRONG, "invalid hexadecimal digit")
-    bytes_and_blanks = quoted(r"^([0-9a-fA-F]{2}|[ \n\t\r])*\z")
-    return (
-        f"(CASE WHEN {text} RLIKE {bytes_and_blanks} THEN UNHEX({plain})"
-        f" WHEN {plain} RLIKE '^[0-9a-fA-F]*$' THEN {odd}"
-        f" WHEN {plain} IS NOT NULL THEN {wrong} END)"
-    )
 
 
 def _from_base64(text: str) -> str:

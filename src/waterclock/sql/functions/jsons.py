@@ -282,7 +282,7 @@ def json_of(value: str, declared: PgType, manner: Manner) -> str:
 
 def text_in_json(value: str, declared: PgType, manner: Manner) -> str:
     """The text of a value as a string, or a name, in JSON has it."""
-    text = text_of(value, declared, manner)
+    text = value if name_of(declared) == "bpchar" else text_of(value, declared, manner)
     name = name_of(declared)
     if name in ("timestamp", "timestamptz"):
         text = f"REPLACE({text}, ' ', 'T')"

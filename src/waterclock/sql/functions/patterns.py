@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from waterclock.model.pg_types import BOOL, INT4, TEXT
 from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.literals import quoted
-from waterclock.sql.dialect.types import TEXT_ARRAY
+from waterclock.sql.dialect.types import BPCHAR, TEXT_ARRAY
 from waterclock.sql.functions.regexes import (
     Regex,
     is_simple_like,
@@ -202,23 +202,33 @@ def _likes() -> list[Function]:
             name = "!" + sign if negated else sign
             doc = f"Whether the text is {'not ' if negated else ''}{word} the pattern."
             rule = _like(word, negated=negated)
-            found.append(scalar(name, _TWO, BOOL, rule, doc))
-            found.append(scalar(name, _THREE, BOOL, rule, doc))
+            found += _of_texts(name, rule, doc)
     for negated in (False, True):
         name = "!similar" if negated else "similar"
         rule = _similar(negated=negated)
         doc = f"Whether the text is {'not ' if negated else ''}SIMILAR TO the pattern."
-        found.append(scalar(name, _TWO, BOOL, rule, doc))
-        found.append(scalar(name, _THREE, BOOL, rule, doc))
+        found += _of_texts(name, rule, doc)
     return found
+
+
+def _of_texts(name: str, rule: SqlRule, doc: str) -> list[Function]:
+    """A pattern sees the blanks at the end of a `character`."""
+    kinds = (_TWO, _THREE, (BPCHAR, TEXT), (BPCHAR, TEXT, TEXT))
+    return [scalar(name, each, BOOL, rule, doc) for each in kinds]
 
 
 OPERATORS: tuple[Function, ...] = (
     *_likes(),
-    scalar("~", _TWO, BOOL, _matches("", negated=False), "Whether a regular expression matches."),
-    scalar("~*", _TWO, BOOL, _matches("i", negated=False), "The same whatever the case."),
-    scalar("!~", _TWO, BOOL, _matches("", negated=True), "Whether it does not match."),
-    scalar("!~*", _TWO, BOOL, _matches("i", negated=True), "The same whatever the case."),
+    *(
+        function
+        for kinds in (_TWO, (BPCHAR, TEXT))
+        for function in (
+            scalar("~", kinds, BOOL, _matches("", negated=False), "Whether an expression matches."),
+            scalar("~*", kinds, BOOL, _matches("i", negated=False), "The same in any case."),
+            scalar("!~", kinds, BOOL, _matches("", negated=True), "Whether it does not match."),
+            scalar("!~*", kinds, BOOL, _matches("i", negated=True), "The same in any case."),
+        )
+    ),
 )
 FUNCTIONS: tuple[Function, ...] = (
     scalar("regexp_like", _TWO, BOOL, _regexp_like, "Whether a regular expression matches."),

@@ -6,7 +6,7 @@ from waterclock.model.pg_types import BOOL, BYTEA, INT4, INT8, TEXT
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.texts import output_of, text_of
-from waterclock.sql.dialect.types import ANY, ANYNONARRAY
+from waterclock.sql.dialect.types import ANY, ANYNONARRAY, BPCHAR
 from waterclock.sql.functions import quotes
 from waterclock.sql.functions.encodings import ENCODINGS
 from waterclock.sql.functions.registry import Argument, Function, SqlRule, Use, scalar
@@ -165,6 +165,7 @@ FUNCTIONS: tuple[Function, ...] = (
     *_trims(),
     scalar("length", (BYTEA,), INT4, "OCTET_LENGTH({0})", "The number of bytes."),
     scalar("octet_length", (TEXT,), INT4, "OCTET_LENGTH({0})", "The number of bytes."),
+    scalar("octet_length", (BPCHAR,), INT4, "OCTET_LENGTH({0})", "The number of bytes."),
     scalar("octet_length", (BYTEA,), INT4, "OCTET_LENGTH({0})", "The number of bytes."),
     scalar("bit_length", (TEXT,), INT4, "BIT_LENGTH({0})", "The number of bits."),
     scalar("lower", (TEXT,), TEXT, _SMALL, "The text in small letters."),

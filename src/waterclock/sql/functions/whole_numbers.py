@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from waterclock.model.exact import Exact
 from waterclock.model.pg_types import FLOAT8, INT4, INT8, NUMERIC, PgType, numeric
+from waterclock.sql.dialect.equality import equality_key
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.scaled import combined, held, into, number_of
@@ -91,11 +92,16 @@ def _bucket(arguments: list[str], value: str, checks: str, up: str, down: str) -
     return let(dict(zip("xabn", arguments, strict=True)), "b", body)
 
 
-_AMONG = (
-    "(CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL"
-    f" WHEN EXISTS({{1}}, e -> e IS NULL) THEN {_NULL_THRESHOLD}"
-    " ELSE SIZE(FILTER({1}, e -> e <= {0})) END)"
-)
+def _among(use: Use) -> str:
+    """How many thresholds the value has reached, by what values of the type are compared by."""
+    value, thresholds = use.arguments
+    key, threshold = (equality_key(each, value.type) for each in ("b.x", "e"))
+    body = (
+        "(CASE WHEN b.x IS NULL OR b.a IS NULL THEN NULL"
+        f" WHEN EXISTS(b.a, e -> e IS NULL) THEN {_NULL_THRESHOLD}"
+        f" ELSE SIZE(FILTER(b.a, e -> {threshold} <= {key})) END)"
+    )
+    return let({"x": value.sql, "a": thresholds.sql}, "b", body)
 
 
 def _scale(use: Use) -> str:
@@ -144,7 +150,7 @@ FUNCTIONS: tuple[Function, ...] = (
         for kind, rule in ((FLOAT8, _float_bucket), (NUMERIC, _exact_bucket))
     ),
     scalar(
-        *("width_bucket", (ANYCOMPATIBLE, ANYCOMPATIBLEARRAY), INT4, _AMONG),
+        *("width_bucket", (ANYCOMPATIBLE, ANYCOMPATIBLEARRAY), INT4, _among),
         "How many of the bounds, which are sorted, are not greater.",
     ),
     scalar("scale", (NUMERIC,), INT4, _scale, "How many digits are behind the point."),

@@ -2,8 +2,8 @@
 
 From loose to tight: OR, AND, NOT, IS, comparison, BETWEEN/IN/LIKE, any other operator, + and -,
 * / %, ^, AT TIME ZONE, COLLATE, a sign, subscripts, casts. IS, comparisons and the BETWEEN group do
-not associate: `a < b < c` is a syntax error. A prefix operator that is not a sign reaches as far as
-an infix one of its kind: `~ a + b` is `~ (a + b)`.
+not associate: `a < b < c` is a syntax error. A prefix operator that is not a sign binds like
+an infix one of its kind: `~ a + b` is `~ (a + b)`, and `~ a & b` is `(~ a) & b`.
 """
 
 from __future__ import annotations
@@ -365,5 +365,5 @@ class Expressions:
         if token.value in _NOT_OPERATORS or token.value in _BY_MARK:
             self._stream.fail()
         self._stream.advance()
-        operand = self._from(Level.OPERATOR, restricted=restricted)
+        operand = self._from(Level.ADDITIVE, restricted=restricted)
         return Unary(token.value, operand, token.position)

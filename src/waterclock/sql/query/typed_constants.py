@@ -7,6 +7,7 @@ written with the fields named, so that whoever reads the constant need not know 
 from __future__ import annotations
 
 import re
+from decimal import ROUND_HALF_UP, Decimal
 
 from waterclock.sql.errors import FeatureNotSupported, SyntaxFault
 from waterclock.sql.query.tree import Cast, Expression, String
@@ -62,15 +63,28 @@ def _of_field(stream: TokenStream, text: str, constant: Token) -> str:
     first = last = stream.advance().value
     if stream.accept("to"):
         last = stream.expect_any(*_INTERVAL_FIELDS)
+    places = None
     if last == "second" and stream.accept_mark("("):
-        stream.integer()
+        places = stream.integer()
         stream.expect_mark(")")
     is_number = text.strip().removeprefix("-").replace(".", "", 1).isdigit()
     if is_number:
-        return f"{text} {last}"
+        return _rounded(f"{text} {last}", places)
     form = _OF_FIELDS.get((first, last))
     found = None if form is None else re.fullmatch(form[0], text.strip())
     if form is None or found is None:
         what = "an interval of some fields only"
         raise FeatureNotSupported.of(what, constant.position)
-    return found.expand(form[1])
+    return _rounded(found.expand(form[1]), places)
+
+
+def _rounded(text: str, places: int | None) -> str:
+    """The constant with so many digits of a second: they are the only ones behind a point."""
+    if places is None:
+        return text
+    least = Decimal(1).scaleb(-places)
+
+    def rounded(found: re.Match[str]) -> str:
+        return str(Decimal(found[0]).quantize(least, ROUND_HALF_UP))
+
+    return re.sub(r"[0-9]+\.[0-9]+", rounded, text)
