@@ -105,3 +105,28 @@ TABLES = {
     "w": TestTable(_W_COLUMNS, _W_ROWS),
     "spans": TestTable(_S_COLUMNS, _S_ROWS),
 }
+
+FEW_ROWS = {
+    "a": TestTable({"k": "int", "v": "int"}, [("1", "1"), ("1", "2"), ("2", "1"), (None, "1")]),
+    "b": TestTable({"k": "int", "v": "int"}, [("1", "2"), ("2", "2"), ("2", None)]),
+    "e": TestTable({"k": "int"}, []),
+    "m": TestTable(
+        {"k": "int", "v": "int"},
+        [("1", "1")] * 3 + [("1", "2")] * 2 + [("2", "1")] * 2 + [("2", "3")],
+    ),
+    "f": TestTable(
+        {"x": "float8", "y": "float8", "n": "numeric"},
+        [
+            *(("0", "-0", "1.0"), ("-0", "0", "1.00"), ("NaN", "NaN", "2"), ("1", "1", "1")),
+            *((None, "0", "0.0"), ("-0", "-0", None)),
+        ],
+    ),
+    "c": TestTable(
+        {"id": "int", "s": "text", "c": "char(4)", "vc": "varchar(6)"},
+        [
+            *(("1", "abc", "abc", "abc"), ("2", "abc ", "abc ", "abc "), ("3", "", "", "")),
+            *(("4", None, None, None), ("5", "abcd", "abcd", "abcd"), ("6", "Abc", "Abc", "ab")),
+        ],
+    ),
+}
+"""Duplicates, nulls, values that are equal without being the same, and no rows at all."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from binding_data import TABLES
+from binding_data import FEW_ROWS, TABLES
 from pyspark.sql import SparkSession
 
 from waterclock.adapter.picking import picked
@@ -19,6 +19,7 @@ from waterclock.testing.beside_postgres import BesidePostgres
 from waterclock.testing.brief_spark import TINY
 from waterclock.testing.relations import KnownRelations, session_facts
 from waterclock.testing.services import PostgresServer
+from waterclock.testing.views_beside_postgres import ViewsBesidePostgres
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.service, pytest.mark.timeout(3600)]
 
@@ -66,6 +67,46 @@ def test_answers_are_those_of_postgres(beside: BesidePostgres) -> None:
 
 def test_constructs_are_those_of_postgres(beside: BesidePostgres) -> None:
     found = complaints(beside, "binding_queries_constructs.sql")
+    assert not found, "\n".join(found)
+
+
+def test_answers_over_few_rows(spark: SparkSession, postgres_server: PostgresServer) -> None:
+    session = spark.newSession()
+    for name, value in TINY.items():
+        session.conf.set(name, value)
+    with psycopg.connect(postgres_server.create_database("few_rows"), autocommit=True) as database:
+        few = BesidePostgres(session, database, FEW_ROWS)
+        names = ("binding_few_rows.sql", "binding_few_rows_queries.sql")
+        found = [each for name in names for each in complaints(few, name)]
+    assert not found, "\n".join(found)
+
+
+def test_failures_are_those_of_postgres(
+    spark: SparkSession, postgres_server: PostgresServer
+) -> None:
+    session = spark.newSession()
+    for name, value in TINY.items():
+        session.conf.set(name, value)
+    with psycopg.connect(postgres_server.create_database("failures"), autocommit=True) as database:
+        few = BesidePostgres(session, database, FEW_ROWS)
+        found = []
+        for query in queries("binding_failures.sql"):
+            theirs, ours = few.failure(query)
+            assert theirs != "00000", f"PostgreSQL takes {query}"
+            if ours != theirs:
+                found.append(f"{query}: {ours}, not {theirs}")
+    assert found == []
+
+
+def test_views_over_few_rows(
+    spark: SparkSession, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    session = spark.newSession()
+    for name, value in TINY.items():
+        session.conf.set(name, value)
+    with psycopg.connect(postgres_server.create_database("views"), autocommit=True) as database:
+        views = ViewsBesidePostgres(session, database, FEW_ROWS, tmp_path)
+        found = list(views.differences(queries("binding_few_rows.sql")))
     assert not found, "\n".join(found)
 
 

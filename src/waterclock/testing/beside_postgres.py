@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from waterclock.compute.faults import told
 from waterclock.errors import WaterclockError
 from waterclock.model.manner import IntervalStyle
 from waterclock.model.pg_types import RECORD, PgType, column_type
@@ -160,13 +161,36 @@ class BesidePostgres:
             return (*theirs, error.sqlstate, None if at is None else str(at))
         return (*theirs, "00000", None)
 
+    def failure(self, query: str) -> tuple[str, str]:
+        """The SQLSTATE with which PostgreSQL fails to compute a query, and ours."""
+        theirs = ours = "00000"
+        try:
+            with self._connection.transaction(force_rollback=True):
+                self._connection.execute(query.encode())
+        except psycopg.Error as error:
+            theirs = error.sqlstate or ""
+        try:
+            bound = bind_query(query, 1, self._relations, facts=self._facts)
+            with told():
+                self.run(bound.sql)
+        except WaterclockError as error:
+            ours = error.sqlstate
+        return theirs, ours
+
     def _rows(self, bound: BoundQuery) -> list[Row]:
         table = self.run(bound.sql)
-        columns = [
-            _as_text(column, declared.type, self._zone)
-            for column, declared in zip(table.columns, bound.columns, strict=True)
-        ]
-        return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
+        return row_texts(table, bound, self._zone)
+
+
+def row_texts(table: pa.Table, bound: BoundQuery, zone: Zone) -> list[Row]:
+    """The rows of a query's result as text, as a client sees them."""
+    if not bound.columns:
+        return [()] * table.num_rows
+    columns = [
+        _as_text(column, declared.type, zone)
+        for column, declared in zip(table.columns, bound.columns, strict=True)
+    ]
+    return list(zip(*columns, strict=True))
 
 
 def _text(value: bytes | None) -> str | None:

@@ -1,0 +1,54 @@
+-- Queries over small tables with duplicates, nulls, both zeros and no rows at all. One query a line,
+-- answered alike by PostgreSQL, by the engine, and by a view that is maintained while the tables fill,
+-- shrink, become empty and fill again.
+SELECT k, count(*) FROM e GROUP BY ROLLUP(k)
+SELECT k, count(*), sum(k), grouping(k), array_agg(k), count(distinct k) FROM e GROUP BY CUBE(k)
+SELECT k, count(*), sum(v), min(v), avg(v), grouping(k), count(distinct v) FROM a GROUP BY ROLLUP(k)
+SELECT k, v, count(*), sum(v) FROM a GROUP BY CUBE(k, v)
+SELECT k, v, count(*), sum(v) FILTER (WHERE v > 1) FROM a GROUP BY GROUPING SETS ((k),(v),(),())
+SELECT count(*) FROM a GROUP BY GROUPING SETS ((), ())
+SELECT count(*), max(v) FROM e, a GROUP BY GROUPING SETS ((), (), (e.k))
+SELECT k FROM e GROUP BY ROLLUP(k)
+SELECT k, count(*) c FROM a GROUP BY ROLLUP(k) HAVING count(*) > 1
+SELECT k, count(*) c FROM a GROUP BY ROLLUP(k) HAVING grouping(k) = 1
+SELECT k, rank() over (order by count(*)), count(*) c FROM a GROUP BY ROLLUP(k)
+SELECT DISTINCT count(*) c FROM a GROUP BY ROLLUP(k, v)
+SELECT k, coalesce(sum(v), 0), string_agg(v::text, ',' order by v) FROM a GROUP BY ROLLUP(k)
+SELECT k+1, count(*) FROM a GROUP BY ROLLUP(k+1)
+SELECT k, percentile_disc(0.5) within group (order by v), mode() within group (order by v) FROM a GROUP BY ROLLUP(k)
+SELECT * FROM b WHERE EXISTS (SELECT k, count(*) FROM e GROUP BY ROLLUP(k))
+SELECT * FROM (SELECT k, count(*) c FROM a GROUP BY ROLLUP(k)) s FULL JOIN b ON s.c = b.v
+SELECT k, sum(c) FROM (SELECT k, count(*) c FROM a GROUP BY ROLLUP(k)) s GROUP BY ROLLUP(k)
+SELECT k, json_agg(v order by v), count(*) FROM a GROUP BY ROLLUP(k)
+SELECT k, count(*) FROM a GROUP BY k, ROLLUP(v), CUBE(k)
+SELECT v + 1 + -1 from a
+select x, y from f where x = y and x::text = '-0'
+select a.x, b.y from f a join f b on a.x = b.y where a.x::text = '-0'
+SELECT k, v, grouping(k, v), grouping(v, k), count(*) FROM a GROUP BY ROLLUP(k, v)
+SELECT k, v, grouping(k), grouping(v) FROM a GROUP BY GROUPING SETS ((k, v), (k), ())
+SELECT 5 AS x FROM a GROUP BY ()
+SELECT 5 AS x FROM e GROUP BY ()
+SELECT 5 AS x FROM e GROUP BY (), ()
+SELECT 1 AS one, count(*) FROM a GROUP BY ROLLUP(one)
+SELECT 1 AS one, 1 AS two, count(*) FROM a GROUP BY ROLLUP(one)
+SELECT 1 AS one, 2 AS two, count(*) FROM a GROUP BY CUBE(1, 2)
+SELECT 1 AS one, count(*), one FROM (select 2 as one from a) s GROUP BY ROLLUP(s.one)
+SELECT 1 AS one, count(*) FROM a GROUP BY GROUPING SETS ((one),(one),())
+SELECT 'x' AS one, k, count(*) FROM a GROUP BY GROUPING SETS ((one),(k),(one,k))
+SELECT k AS p, k AS q, count(*) FROM a GROUP BY p, ROLLUP(q)
+SELECT k AS p, k AS q, count(*) FROM a GROUP BY CUBE(p, q)
+SELECT k AS p, k AS q, k, count(*) FROM a GROUP BY k, ROLLUP(q)
+SELECT k, k AS q, count(*) FROM a GROUP BY k, ROLLUP(2)
+SELECT k, rank(k) WITHIN GROUP (ORDER BY v) FROM a GROUP BY ROLLUP(k)
+SELECT k, dense_rank(k) WITHIN GROUP (ORDER BY v), percent_rank(k) WITHIN GROUP (ORDER BY v), cume_dist(k) WITHIN GROUP (ORDER BY v desc), rank(k, 1) WITHIN GROUP (ORDER BY v, k) FROM a GROUP BY CUBE(k)
+SELECT k, rank(1) WITHIN GROUP (ORDER BY v) FROM a GROUP BY ROLLUP(k)
+select k, grouping(k) from a group by k
+select k, v, grouping(k, v) from a group by k, v having grouping(k) = 0
+select avg(null::int) over (order by k groups between 1 preceding and current row) from a
+SELECT 1 AS one, count(*) FROM e GROUP BY ROLLUP(one)
+SELECT v FROM a WHERE k=1 EXCEPT SELECT v FROM a WHERE k IS NULL
+SELECT v FROM m WHERE k=1 EXCEPT SELECT v FROM m WHERE k=2
+SELECT k, bool_and(v > 0), every(v > 1), stddev(v), variance(v) FROM a GROUP BY ROLLUP(k)
+select x::text, y from f where x = y and y::text = '0'
+select x, y from f where x in (select y from f) and x::text = '-0'
+select x, y from f where x = 0 and x::text = '-0'
