@@ -24,6 +24,7 @@ from report import Report
 
 from waterclock.compute.api import ERROR_ROWS, Result, View
 from waterclock.compute.controller import Compute
+from waterclock.compute.live_session import LiveSession
 from waterclock.compute.spark import open_session
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Column, Int, Schema
@@ -60,7 +61,9 @@ class Server:
         self._directory = DataDirectory(folder / "data")
         store = Store.open(self._directory.blob, self._directory.consensus, "bench")
         self.storage = Storage(store)
-        self.compute = Compute(self.storage, Notes(store, "view/"), spark, folder / "views")
+        self.compute = Compute(
+            self.storage, Notes(store, "view/"), LiveSession.of(spark), folder / "views"
+        )
         self.upper = 1
         self._next = 10
         self._busy: GlobalId | None = None

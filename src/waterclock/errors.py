@@ -23,3 +23,9 @@ class WaterclockError(Exception):
         self.message = message
         self.detail = detail
         self.hint = hint
+
+
+class EngineDown(WaterclockError):
+    """The engine that computes is not there, or went away in the middle. Nothing was changed."""
+
+    sqlstate: ClassVar[str] = "58000"

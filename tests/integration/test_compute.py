@@ -17,6 +17,7 @@ from waterclock.compute.api import ERROR_ROWS, FRONTIERS_ONLY, Health, Result, V
 from waterclock.compute.controller import Compute
 from waterclock.compute.dataflow.job import Job
 from waterclock.compute.errors import FrontiersDiffer, NotMaintainable
+from waterclock.compute.live_session import LiveSession
 from waterclock.model.exact import Exact
 from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
@@ -69,7 +70,7 @@ class Server:
         self.storage = Storage(self.store)
         self.notes = Notes(self.store, "view/")
         self.compute = Compute(
-            self.storage, self.notes, self._spark, self._path / "views", release_s=0
+            self.storage, self.notes, LiveSession.of(self._spark), self._path / "views", release_s=0
         )
 
     def stop(self) -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from waterclock.compute.evaluate import Evaluator
 from waterclock.compute.faults import EngineFault
+from waterclock.compute.live_session import LiveSession
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Column, Int, Schema, Text
 from waterclock.sql.dialect import json_reading
@@ -25,7 +26,7 @@ ROWS = pa.table({"a": pa.array([0, 2147483647], pa.int32()), "s": pa.array(["x",
 @pytest.fixture(scope="module")
 def evaluator(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Evaluator:
     folder: Path = tmp_path_factory.mktemp("errors")
-    return Evaluator(spark, folder / "scratch")
+    return Evaluator(LiveSession.of(spark), folder / "scratch")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from waterclock.compute.evaluate import Evaluator
+from waterclock.compute.live_session import LiveSession
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import (
     Array,
@@ -57,7 +58,7 @@ def table(*rows: tuple[int, int]) -> pa.Table:
 def evaluator(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Evaluator:
     """One that holds all contents in the JVM, and one that holds none."""
     small_bytes = 1 << 19 if request.param == "held" else -1
-    return Evaluator(spark, tmp_path / "queries", small_bytes=small_bytes)
+    return Evaluator(LiveSession.of(spark), tmp_path / "queries", small_bytes=small_bytes)
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -81,7 +82,7 @@ def test_nothing_after_something(evaluator: Evaluator) -> None:
 
 
 def test_contents_that_grow_beyond_what_is_held(spark: SparkSession, tmp_path: Path) -> None:
-    evaluator = Evaluator(spark, tmp_path / "queries", small_bytes=1000)
+    evaluator = Evaluator(LiveSession.of(spark), tmp_path / "queries", small_bytes=1000)
     sql = "SELECT count(*), sum(v) FROM u1"
     for count in (10, 1000, 11, 100_000, 12):
         rows = table(*((n, 2) for n in range(count)))

@@ -17,6 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from waterclock.adapter.api import Rows
+from waterclock.compute.live_session import LiveSession
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
 from waterclock.storage.formats.api import Included, MessageDefinition, TextDefinition
@@ -794,7 +795,7 @@ def test_large_ranges_are_read_on_executors(
     ranges = [Range(0, 1000, 12_000), Range(1, 0, 3000)]
     monkeypatch.setattr(kafka_module, "MANY_OFFSETS", 1000)
     found = []
-    for executors in (None, OnSpark(spark, tmp_path)):
+    for executors in (None, OnSpark(LiveSession.of(spark), tmp_path)):
         connector = Kafka(definition, Surroundings(clock, executors, lambda _id: connection))
         tables: dict[Any, list[pa.RecordBatch]] = {}
         for messages in connector.read(ranges):

@@ -14,13 +14,14 @@ from pyspark.sql import SparkSession
 
 from waterclock.compute.evaluate import Evaluator
 from waterclock.compute.faults import EngineFault
+from waterclock.compute.live_session import LiveSession
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
 def evaluator(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Evaluator:
-    return Evaluator(spark, tmp_path_factory.mktemp("patterns") / "queries")
+    return Evaluator(LiveSession.of(spark), tmp_path_factory.mktemp("patterns") / "queries")
 
 
 def value(evaluator: Evaluator, sql: str) -> object:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from waterclock.compute import rehearsal as rehearsal_module
 from waterclock.compute.evaluate import Evaluator
+from waterclock.compute.live_session import LiveSession
 from waterclock.compute.rehearsal import Rehearsal
 
 pytestmark = pytest.mark.slow
@@ -39,10 +40,10 @@ def check_clean(spark: SparkSession, folder: Path) -> None:
 def test_nothing_is_left_wherever_it_is_cut_short(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    evaluator = Evaluator(spark, tmp_path / "queries")
+    evaluator = Evaluator(LiveSession.of(spark), tmp_path / "queries")
     for delay_s in (0.0, 0.1, 0.3, 0.6, 600.0):
         caplog.clear()
-        rehearsal = Rehearsal(spark, evaluator, tmp_path / "state")
+        rehearsal = Rehearsal(LiveSession.of(spark).current(), evaluator, tmp_path / "state")
         with caplog.at_level("INFO", "waterclock.compute.rehearsal"):
             rehearsal.start()
             deadline = time.monotonic() + delay_s
@@ -64,7 +65,7 @@ def test_a_job_that_runs_is_cancelled(
         rehearsal_module, "_QUERY", "SELECT SUM(HASH(id)) AS n FROM RANGE(0, 1000000000000000)"
     )
     asked = threading.Event()
-    evaluator = Evaluator(spark, tmp_path / "queries")
+    evaluator = Evaluator(LiveSession.of(spark), tmp_path / "queries")
     evaluate = evaluator.evaluate
 
     def evaluating(*arguments: Any) -> Any:
@@ -72,7 +73,7 @@ def test_a_job_that_runs_is_cancelled(
         return evaluate(*arguments)
 
     monkeypatch.setattr(evaluator, "evaluate", evaluating)
-    rehearsal = Rehearsal(spark, evaluator, tmp_path / "state")
+    rehearsal = Rehearsal(LiveSession.of(spark).current(), evaluator, tmp_path / "state")
     with caplog.at_level("INFO", "waterclock.compute.rehearsal"):
         rehearsal.start()
         assert asked.wait(240)

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from waterclock.compute.evaluate import Evaluator
 from waterclock.compute.faults import EngineFault
+from waterclock.compute.live_session import LiveSession
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +21,7 @@ def files(folder: Path) -> list[Path]:
 def test_a_large_result_comes_through_files_in_its_order(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    evaluator = Evaluator(spark, tmp_path / "queries")
+    evaluator = Evaluator(LiveSession.of(spark), tmp_path / "queries")
     found = evaluator.evaluate(
         "SELECT id, repeat('x', 50) AS t FROM range(0, 100000, 1, 3) ORDER BY id", {}, {}, "g"
     )
@@ -30,7 +31,7 @@ def test_a_large_result_comes_through_files_in_its_order(
 
 
 def test_few_and_no_rows(spark: SparkSession, tmp_path: Path) -> None:
-    evaluator = Evaluator(spark, tmp_path / "queries")
+    evaluator = Evaluator(LiveSession.of(spark), tmp_path / "queries")
     assert evaluator.evaluate("SELECT id FROM range(0)", {}, {}, "g").num_rows == 0
     twice = evaluator.evaluate("SELECT id AS a, id AS a FROM range(2)", {}, {}, "g")
     assert [column.to_pylist() for column in twice.columns] == [[0, 1], [0, 1]]
@@ -39,7 +40,7 @@ def test_few_and_no_rows(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_result_beyond_the_bound_is_refused_and_leaves_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    evaluator = Evaluator(spark, tmp_path / "queries", result_bytes=1 << 20)
+    evaluator = Evaluator(LiveSession.of(spark), tmp_path / "queries", result_bytes=1 << 20)
     with pytest.raises(EngineFault, match="the result is too large") as refused:
         evaluator.evaluate(
             "SELECT id, repeat('x', 1000) AS t FROM range(0, 1000000, 1, 2)", {}, {}, "g"

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from waterclock.compute.live_session import LiveSession
 from waterclock.storage.sources.executors import OnSpark
 from waterclock.storage.sources.postgres import pieces as pieces_module
 from waterclock.storage.sources.status import Health
@@ -168,7 +169,7 @@ def test_a_task_that_can_not_connect_stalls_the_source(scene: Scene) -> None:
 
 @pytest.mark.slow
 def test_spark_reads_the_same(scene: Scene, spark: SparkSession, tmp_path: Path) -> None:
-    restart(scene, OnSpark(spark, tmp_path / "reads"))
+    restart(scene, OnSpark(LiveSession.of(spark), tmp_path / "reads"))
     scene.step()
     same(scene)
     assert not list((tmp_path / "reads").iterdir()), "what was read is not kept twice"

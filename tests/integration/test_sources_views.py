@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from waterclock.adapter.api import Rows
+from waterclock.compute.live_session import LiveSession
 from waterclock.storage.reclock.progress import Range
 from waterclock.storage.sources.api import Messages, Surroundings
 from waterclock.storage.sources.executors import OnSpark
@@ -88,7 +89,7 @@ def test_rows_made_on_executors_are_the_same(spark: SparkSession) -> None:
     options = Options(kind="auction", tick_ms=1000, created_ms=0, seed=5)
     clock = lambda: 0  # noqa: E731
     here = LoadGenerator(options, Surroundings(clock))
-    there = LoadGenerator(options, Surroundings(clock, OnSpark(spark)))
+    there = LoadGenerator(options, Surroundings(clock, OnSpark(LiveSession.of(spark))))
     ticks = [Range(None, 0, 5000)]
     expected, found = (
         {name: pa.Table.from_batches(batches) for name, batches in by_output(each.read(ticks))}

@@ -31,7 +31,8 @@ from waterclock.adapter.timelines import compaction
 from waterclock.catalog.catalog import Catalog
 from waterclock.catalog.durable import DurableCatalog
 from waterclock.catalog.objects import Table
-from waterclock.compute.engine import OpenEngine, Spark, engine_on
+from waterclock.compute.engine import OpenEngine, engine_on
+from waterclock.compute.live_session import LiveSession
 from waterclock.model.ids import GlobalId
 from waterclock.oracle.oracle import PREFIX as ORACLE_PREFIX
 from waterclock.oracle.oracle import Oracle
@@ -59,6 +60,8 @@ class Pace:
     """How often tables are made complete up to now while nobody writes."""
     retain_ms: int = 5000
     """How long past contents stay readable."""
+    engine_wait_s: float = 60.0
+    """How long a statement that needs the engine waits for one that is being restarted."""
     patience_s: float = 0.2
     """How long a tick waits for slow views before it looks after the others again."""
 
@@ -70,7 +73,7 @@ class Coordinator:
         self,
         storage: Storage,
         store: Store,
-        spark: Spark | None,
+        live: LiveSession | None,
         folder: Path,
         pace: Pace,
         *,
@@ -81,13 +84,13 @@ class Coordinator:
     ) -> None:
         """`folder` holds what can be made again: the state of views, and scratch space.
 
-        The engine is that of `spark`, unless another one is given. Without a box for secrets, none
-        can be made. `ticked` is told how many seconds each tick took.
+        The engine is that of the live session, unless another one is given. Without a box for
+        secrets, none can be made. `ticked` is told how many seconds each tick took.
         """
         self.budgets = budgets = budgets or Budgets()
         if engine is None:
-            assert spark is not None, "there is an engine or a session to make one of"
-            engine = engine_on(spark, folder, budgets.result_bytes, budgets.step)
+            assert live is not None, "there is an engine or a session to make one of"
+            engine = engine_on(live, folder, budgets.result_bytes, budgets.step)
         self.storage = storage
         self.store = store
         self.runtime = store.runtime
@@ -115,12 +118,14 @@ class Coordinator:
         opened = engine(storage, Notes(store, VIEW_PREFIX))
         self.compute = opened.compute
         self.evaluator = opened.evaluator
+        self.engine = opened.availability
         self.follow(self.current, self.current.collections(), frozenset())
         self.catalog.follow = self.follow
         self.tables.advance()
         self.backpressure = Backpressure(budgets.backlog, self.runtime.monotonic_s)
         self._observed = -math.inf
-        executors = None if spark is None else OnSpark(spark, folder / "reads")
+        executors = None if live is None else OnSpark(live, folder / "reads")
+        self._forget_engine = self.engine.watch(self.wake)
         self.sources = Ingestions(
             storage,
             store,
@@ -195,6 +200,7 @@ class Coordinator:
 
     def close(self) -> None:
         """Stop. Everything acknowledged is durable already."""
+        self._forget_engine()
         self.sources.close()
         self._closing = True
         self._urgent.set()

@@ -19,6 +19,7 @@ from functools import partial
 import pyarrow as pa
 
 from waterclock.adapter.coordinator import Coordinator
+from waterclock.adapter.engine_wait import until_up
 from waterclock.adapter.errors import CollectionGone, ViewInError
 from waterclock.adapter.holds import Hold
 from waterclock.adapter.sources import origins
@@ -344,6 +345,7 @@ class Reading:
         text = sql if time is None else at_time(sql, time)
         loop = asyncio.get_running_loop()
         work = partial(evaluator.evaluate, text, inputs, contents, group)
+        await until_up(self._core.engine, self._core.pace.engine_wait_s)
         try:
             return await loop.run_in_executor(self._evaluating, work)
         except asyncio.CancelledError:  # the thread goes on until its job ends

@@ -12,6 +12,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from waterclock.adapter.changes import Change, Changes
+from waterclock.adapter.engine_wait import until_up
 from waterclock.adapter.errors import StatementCancelled
 from waterclock.adapter.planning import Plan
 from waterclock.adapter.timelines import beginning, common_timeline
@@ -59,6 +60,7 @@ class Transient:
         """
 
         async def work(change: Change[None]) -> None:
+            await until_up(self._core.engine, self._core.pace.engine_wait_s)
             await self._changes.in_thread(self._begin, wanted)
             try:
                 change.pass_point_of_no_return()

@@ -11,6 +11,7 @@ from waterclock.client.api import Connection
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_REMEDY = "Close the database and open it again, in a new Spark session."
 _DSN = re.compile(r"postgres(?:ql)?://|\s*\w+\s*=")
 
 
@@ -26,9 +27,10 @@ def connect(
     A server is given as libpq has it: `host=127.0.0.1 port=6875 user=waterclock`, or a URL that
     begins with `postgresql://`. Anything else is the path of a directory, which no server may be
     using; the database then runs inside this program, on the Spark session given or on one of its
-    own. `spark` is also where DataFrames of results are made. `log` and `blobs` are where a
-    database of this program's own keeps its data if not in the directory, as `waterclock serve` has
-    them.
+    own. Should that session end, what needs it fails, until the database is opened again; nothing
+    that was acknowledged is lost. `spark` is also where DataFrames of results are made. `log` and
+    `blobs` are where a database of this program's own keeps its data if not in the directory, as
+    `waterclock serve` has them.
     """
     if isinstance(path_or_dsn, str) and _DSN.match(path_or_dsn):
         from waterclock.client.remote import RemoteConnection
@@ -41,24 +43,36 @@ def _embedded(
     path: Path, spark: SparkSession | None, log: str | None, blobs: str | None
 ) -> Connection:
     from waterclock.client.embedded import EmbeddedConnection
+    from waterclock.compute.live_session import LiveSession
     from waterclock.persist.places import Places
     from waterclock.server.data import Data
+    from waterclock.server.engine_keeper import EngineKeeper
+    from waterclock.server.engine_process import SparkProcess
     from waterclock.server.loop import LoopThread
     from waterclock.server.spark import adopted, start_spark
     from waterclock.server.wiring import Database
 
     data = Data(path, Places(log, blobs))
+    live = LiveSession(_REMEDY)
+    keeper: EngineKeeper | None = None
     try:
-        session = spark or start_spark("local[*]", {}, path.absolute() / "spark" / "own").result()
-        database = Database(data, adopted(session))
+        process = (
+            start_spark("local[*]", {}, path.absolute() / "spark" / "own").result()
+            if spark is None
+            else SparkProcess(spark)
+        )
+        session = process.spark
+        process.spark = adopted(session)
+        keeper = EngineKeeper(live, process, None)
+        database = Database(data, live)
     except BaseException:
         data.close()
         raise
+    keeper.begin()
 
     def closed() -> None:
         database.close()
-        if spark is None:
-            session.stop()
+        keeper.close(ends_engine=spark is None)
 
     try:
         return EmbeddedConnection(database.front, LoopThread(), session, closed)

@@ -21,10 +21,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-
-from pyspark.sql import SparkSession
 
 from waterclock.compute import installed
 from waterclock.compute.api import Backlog, Health, Progress, Status
@@ -34,10 +33,13 @@ from waterclock.compute.index import Index
 from waterclock.compute.inputs import FINISHED, STEP_LIMIT
 from waterclock.compute.installed import Installed
 from waterclock.compute.lineage import Lineage
+from waterclock.compute.live_session import LiveSession
 from waterclock.compute.maintained import Group, View, move_on
 from waterclock.compute.opening import Opening
 from waterclock.compute.plan.nodes import Node
+from waterclock.compute.planners import Planners
 from waterclock.compute.schedule import Running, Schedule
+from waterclock.errors import EngineDown
 from waterclock.model.ids import GlobalId
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.persist.cutting import Limit
@@ -60,11 +62,12 @@ class Compute:
         self,
         storage: Storage,
         notes: Notes,
-        spark: SparkSession,
+        live: LiveSession,
         folder: Path,
         *,
         release_s: float = 1.0,
         limit: Limit = STEP_LIMIT,
+        planners: Planners | None = None,
     ) -> None:
         """Take up every view that was installed before. `folder` holds their state.
 
@@ -73,7 +76,8 @@ class Compute:
         """
         self._storage = storage
         self._notes = notes
-        self._opening = Opening(storage, notes, spark, folder, limit)
+        self._live = live
+        self._opening = Opening(storage, notes, live, folder, planners or Planners(), limit)
         self._schedule = Schedule(
             self._opening.grouped,
             partial(move_on, storage),
@@ -81,6 +85,7 @@ class Compute:
             self._reopened,
             release_s=release_s,
             runtime=storage.runtime,
+            engine=self._opening,
         )
         self._lock = threading.Lock()
         self._lineage = Lineage()
@@ -88,6 +93,9 @@ class Compute:
         self._indexes: dict[GlobalId, Index] = {}
         self._rebuilt: dict[GlobalId, str] = {}
         """Why the state of a view had to be computed again."""
+        self._awaiting: set[GlobalId] = set()
+        """Views that are installed and wait for an engine to be taken up."""
+        self._taking_up: Future[None] | None = None
         self._opening.remove_strays()
         for name, note in installed.all_views(notes):
             if self._opening.is_over(note):
@@ -143,8 +151,14 @@ class Compute:
         return plan
 
     def begin(self, output: GlobalId) -> None:
-        """Take up a view whose installation has been committed."""
-        self._take_up(output, self._note(output))
+        """Take up a view whose installation has been committed; later, if there is no engine."""
+        note = self._note(output)
+        try:
+            self._take_up(output, note)
+        except EngineDown:
+            with self._lock:
+                self._awaiting.add(output)
+            self._know(output, note)
 
     def removal(self, output: GlobalId) -> Plan[None]:
         """`drop_view` as a plan that rides in another commit; after it, `end` forgets the view."""
@@ -203,6 +217,8 @@ class Compute:
 
     def _forget(self, name: GlobalId) -> View | None:
         """Step the view no more; None if it was not stepped, because it is over."""
+        with self._lock:
+            self._awaiting.discard(name)
         view = self._schedule.remove(name)
         self._lineage.remove(name)
         if view is not None:
@@ -227,13 +243,36 @@ class Compute:
         Waits for them, but not longer than `patience_s`: those that take longer go on. Says whether
         some view got anywhere.
         """
+        is_idle = self._taking_up is None or self._taking_up.done()
+        if self._awaiting and is_idle and self._live.is_up:
+            self._taking_up = self._schedule.submit(self._take_up_awaiting)
         return self._schedule.tick(patience_s)
+
+    def _take_up_awaiting(self) -> None:
+        """Take up what was installed while there was no engine."""
+        with self._lock:
+            awaiting = list(self._awaiting)
+        for name in awaiting:
+            try:
+                note = self._note(name)
+                self._take_up(name, note)
+            except EngineDown:
+                return
+            except KeyError:  # dropped meanwhile
+                pass
+            with self._lock:
+                self._awaiting.discard(name)
 
     def status(self, output: GlobalId) -> Status:
         """How the view that writes the output is doing; `KeyError` if there is none."""
         name = self._lineage.view_of(output)
         with self._lock:
             view = self._views.get(name)
+            is_awaiting = name in self._awaiting
+        if is_awaiting:
+            return Status(
+                Health.HYDRATING, 0, rows=0, problem=self._live.problem, progress=Progress(0, 0, 0)
+            )
         if view is None:  # it was over when the server started
             return Status(Health.FINISHED, FINISHED, rows=0)
         running = self._schedule.of(name)
@@ -273,6 +312,17 @@ class Compute:
         taken = sum(each.rows for each in view.inputs)
         return Backlog(name, self._lineage.behind(name), rows, size, max(0, age_ms), taken)
 
+    def end_hung_steps(self, timeout_s: float) -> str | None:
+        """Cancel steps that have got nowhere for so long. Why the engine is to be replaced, if
+        that does not help. May hang if the engine does.
+        """
+        return self._schedule.end_hung_steps(timeout_s)
+
+    @property
+    def hung_steps(self) -> int:
+        """How many steps were cancelled because they got nowhere."""
+        return self._schedule.hung_steps
+
     def has_index(self, output: GlobalId) -> bool:
         """Whether the collection stands for an index."""
         return output in self._indexes
@@ -289,6 +339,9 @@ class Compute:
 
     def index(self, output: GlobalId) -> Index:
         """The index whose frontiers are those of the collection."""
+        with self._lock:
+            if output in self._awaiting:
+                raise self._live.down()
         return self._indexes[output]
 
     def errors_of(self, collection: GlobalId) -> tuple[GlobalId, ...]:

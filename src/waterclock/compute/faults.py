@@ -92,7 +92,24 @@ _TOO_DEEP = Reason(
     "The query is too deeply nested for the engine.",
     "Nest it less deeply, or give Java a larger stack (-Xss in spark.driver.extraJavaOptions).",
 )
-_OUT_OF_MEMORY = Reason("53200", "out of memory", "The query needs more memory than there is.")
+_OUT_OF_MEMORY = Reason(
+    "53200",
+    "out of memory",
+    "The engine has not enough memory for what was asked.",
+    "Ask for less at a time, or give the engine more memory: --spark spark.driver.memory=8g.",
+)
+_TOO_MUCH_AT_ONCE = Reason(
+    "53200",
+    "the result is too large",
+    "It takes more memory than the engine may hold of one result.",
+    "Ask for fewer rows, or raise --spark spark.driver.maxResultSize.",
+)
+_WORKER_DIED = Reason(
+    "58000",
+    "a worker process of the engine ended in the middle",
+    "What it computed is lost; nothing was changed.",
+    "Try again. If that happens again, the machine may have too little memory.",
+)
 
 DISK_FULL = Reason(
     "53100",
@@ -149,6 +166,7 @@ _KNOWN: Mapping[str, Reason] = {
     "DUPLICATED_MAP_KEY": Reason("22030", "duplicate JSON object key value"),
     "NULL_MAP_KEY": Reason("22004", "field name must not be null"),
     "INVALID_BITMAP_POSITION": _TIME,
+    "UNABLE_TO_ACQUIRE_MEMORY": _OUT_OF_MEMORY,
     "INVALID_TIMEZONE": Reason("22023", "time zone not recognized"),
     "RECURSION_LEVEL_LIMIT_EXCEEDED": Reason(
         "54000",
@@ -157,6 +175,15 @@ _KNOWN: Mapping[str, Reason] = {
     ),
     "RECURSION_ROW_LIMIT_EXCEEDED": Reason("54000", "a recursive query has too many rows"),
 }
+_SIGNS: Mapping[str, Reason] = {
+    "StackOverflowError": _TOO_DEEP,
+    "Max iterations": _TOO_DEEP,
+    **dict.fromkeys(_DISK_FULL_SIGNS, DISK_FULL),
+    "OutOfMemoryError": _OUT_OF_MEMORY,
+    "spark.driver.maxResultSize": _TOO_MUCH_AT_ONCE,
+    "Python worker exited unexpectedly": _WORKER_DIED,
+}
+"""What is in the text of errors that have no name of their own."""
 _SQL_NAMES = {
     **{"TINYINT": "smallint", "SMALLINT": "smallint", "INT": "integer", "BIGINT": "bigint"},
     **{"FLOAT": "real", "DOUBLE": "double precision", "BOOLEAN": "boolean", "STRING": "text"},
@@ -232,12 +259,9 @@ def _overflown(report: Report) -> str:
 
 
 def _unnamed(text: str) -> Reason:
-    if "StackOverflowError" in text or "Max iterations" in text:
-        return _TOO_DEEP
-    if "OutOfMemoryError" in text:
-        return _OUT_OF_MEMORY
-    if any(sign in text for sign in _DISK_FULL_SIGNS):
-        return DISK_FULL
+    for sign, meaning in _SIGNS.items():
+        if sign in text:
+            return meaning
     if "long overflow" in text or "integer overflow" in text:
         return OVERFLOW
     return INTERNAL

@@ -74,6 +74,8 @@ class View:
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
     errors: Output
+    planned_in: int = 0
+    """The number of the engine's life that the plans belong to."""
 
     @property
     def upper(self) -> int:
@@ -142,6 +144,30 @@ class Group:
         """
         self._recomputed: list[list[pa.Table]] = []
         """What the steps of a rebuild gave so far, for each output."""
+
+    def renewed(self, dataflow: Dataflow, views: Sequence[View]) -> Group:
+        """The group as it stands, with a dataflow of another engine that has the same state."""
+        fresh = self._as_it_stands(dataflow, views)
+        if dataflow.has_begun and dataflow.bring_together():
+            fresh._is_noted = False
+        return fresh
+
+    def without(self, name: GlobalId) -> Group:
+        """The group as it stands, without one of its views, to be planned anew before a step."""
+        rest = [view for view in self.views if view.name != name]
+        return self._as_it_stands(self.dataflow, rest)
+
+    def _as_it_stands(self, dataflow: Dataflow, views: Sequence[View]) -> Group:
+        fresh = Group(
+            self._storage, self._notes, dataflow, views, self._rebuilt_to, is_noted=self._is_noted
+        )
+        fresh._owed = self._owed
+        fresh.is_quiet = self.is_quiet
+        fresh.is_finished = self.is_finished
+        fresh.since = self.since
+        fresh.size = self.size
+        fresh._recomputed = self._recomputed
+        return fresh
 
     @property
     def upper(self) -> int:

@@ -8,6 +8,9 @@ an index, which are nowhere else.
 
 Here nothing is decided about when a view is stepped. What is remembered are the last plans: a view
 is planned to see whether it can be maintained, and then opened.
+
+Plans belong to one life of the engine (`_Front`). In the next one, views are planned anew and go on
+with what does not belong to the engine: their state, their inputs and their right to write.
 """
 
 from __future__ import annotations
@@ -15,12 +18,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import shutil
+import threading
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waterclock.compute import installed
@@ -35,10 +39,12 @@ from waterclock.compute.faults import told
 from waterclock.compute.index import Index
 from waterclock.compute.inputs import FINISHED, STEP_LIMIT, Input
 from waterclock.compute.installed import Installed
+from waterclock.compute.live_session import Incarnation, LiveSession
 from waterclock.compute.maintained import Group, Output, View
 from waterclock.compute.plan.determinism import refuse_nondeterministic
 from waterclock.compute.plan.nodes import Arrange, Node
 from waterclock.compute.plan.translate import Translation
+from waterclock.compute.planners import Planners
 from waterclock.compute.relations import Relations
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
@@ -71,24 +77,13 @@ class Opened:
     """Why its state has to be computed again, if it has."""
 
 
-class Opening:
-    """Opens views over one storage and one Spark session; `folder` holds their state."""
+class _Front:
+    """What plans views in one life of the engine."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        notes: Notes,
-        spark: SparkSession,
-        folder: Path,
-        limit: Limit = STEP_LIMIT,
-    ) -> None:
-        """`limit` is about the most that a step of a group takes."""
-        self._storage = storage
-        self._notes = notes
-        self._spark = spark
-        self._folder = folder
-        self._limit = limit
-        self._builder = Builder(spark.sparkContext._jvm)
+    def __init__(self, incarnation: Incarnation) -> None:
+        spark = incarnation.spark
+        self.incarnation = incarnation
+        self.builder = Builder(spark.sparkContext._jvm)
         self._relations = Relations(spark)
         self._planned: dict[tuple[Hashable, ...], tuple[Node, ...]] = {}
         """What was planned last and not opened, by all that it depends on."""
@@ -96,7 +91,7 @@ class Opening:
     def plans(
         self, inputs: Mapping[GlobalId, Schema], results: Sequence[Result]
     ) -> tuple[Node, ...]:
-        """The plans of a view's results; `NotMaintainable` with what one can not be made of."""
+        """Plans that are kept until somebody takes them."""
         asked = _asked(inputs, results)
         known = self._planned.get(asked)
         if known is None:
@@ -105,31 +100,129 @@ class Opening:
                 self._planned.pop(oldest, None)
         return known
 
+    def take_plans(
+        self, inputs: Mapping[GlobalId, Schema], results: Sequence[Result]
+    ) -> tuple[Node, ...]:
+        """Plans for one view only: operators of two views are told apart by their ids."""
+        plans = self._planned.pop(_asked(inputs, results), None)
+        return self._made_plans(inputs, results) if plans is None else plans
+
     def _made_plans(
         self, inputs: Mapping[GlobalId, Schema], results: Sequence[Result]
     ) -> tuple[Node, ...]:
         for collection, schema in inputs.items():
             self._relations.add(collection, from_arrow_schema(row_schema(schema)))
         trees = [self._optimized(result) for result in results]
-        plans = Translation(self._builder, self._relations).planned(trees)
+        plans = Translation(self.builder, self._relations).planned(trees)
         return tuple(_kept_as(result, plan) for result, plan in zip(results, plans, strict=True))
 
     def _optimized(self, result: Result) -> Logical:
+        spark = self.incarnation.spark
         with told():
-            query = self._spark.sql(result.sql)._jdf.queryExecution()
-            plan = optimized(self._spark, self._builder, query)
+            query = spark.sql(result.sql)._jdf.queryExecution()
+            plan = optimized(spark, self.builder, query)
         refuse_nondeterministic(Logical(query.analyzed()))
         return plan
+
+
+class Opening:
+    """Opens views over one storage and the engine as it is; `folder` holds their state."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        notes: Notes,
+        live: LiveSession,
+        folder: Path,
+        planners: Planners,
+        limit: Limit = STEP_LIMIT,
+    ) -> None:
+        """`limit` is about the most that a step of a group takes."""
+        self._limit = limit
+        self._storage = storage
+        self._notes = notes
+        self._live = live
+        self._folder = folder
+        self._planners = planners
+        self._lock = threading.Lock()
+        self._front: _Front | None = None
+
+    def _current(self) -> _Front:
+        """What plans views now; `EngineDown` if there is no engine."""
+        incarnation = self._live.current()
+        with self._lock:
+            front = self._front
+            if front is None or front.incarnation is not incarnation:
+                with incarnation.guarded():
+                    front = self._front = self._front_of(incarnation)
+            return front
+
+    def _front_of(self, incarnation: Incarnation) -> _Front:
+        return _Front(incarnation)
+
+    def is_current(self, group: Group) -> bool:
+        """Whether the engine that the group was planned in is the one there is."""
+        front, incarnation = self._front, self._live.try_current()
+        return (
+            front is not None
+            and front.incarnation is incarnation
+            and all(view.planned_in == front.incarnation.number for view in group.views)
+        )
+
+    @property
+    def has_engine(self) -> bool:
+        """Whether something can be planned and computed now."""
+        return self._live.is_up
+
+    def guarded(self, group: Group) -> AbstractContextManager[object]:
+        """Around a step of the group: an error that comes of the engine's end is `EngineDown`."""
+        incarnation = self._live.try_current()
+        if incarnation is None or group.views[0].planned_in != incarnation.number:
+            raise self._live.down()
+        return incarnation.guarded()
+
+    def plans(
+        self, inputs: Mapping[GlobalId, Schema], results: Sequence[Result]
+    ) -> tuple[Node, ...]:
+        """The plans of a view's results; `NotMaintainable` with what one can not be made of."""
+        front = self._current()
+        return self._planners.plan(front.incarnation, lambda: front.plans(inputs, results))
+
+    def renewed(self, group: Group) -> Group:
+        """The same views in the engine as it is now, with their state and all that they have
+        received. `Damaged` if the state does not belong to what is planned now.
+        """
+        front = self._current()
+        with front.incarnation.guarded():
+            views = [self._planned_anew(front, view) for view in group.views]
+            program = _program_of(views)
+            dataflow = self._dataflow(
+                front,
+                program,
+                group.dataflow.upper,
+                opened=group.dataflow.arrangements,
+                has_begun=group.dataflow.has_begun,
+            )
+        dataflow.take_over(group.dataflow)
+        return group.renewed(dataflow, views)
+
+    def _planned_anew(self, front: _Front, view: View) -> View:
+        note = installed.decode(self._notes.all()[str(view.name)])
+        results = [kept.result for kept in note.results]
+        plans = self._planners.plan(
+            front.incarnation, lambda: front.take_plans(note.schemas, results)
+        )
+        return replace(view, plans=plans, planned_in=front.incarnation.number)
 
     def grouped(
         self, views: Sequence[View], upper: int, opened: Mapping[str, Arrangement]
     ) -> Group:
         """Views that are all at `upper` in one group, with their arrangements as they are."""
-        program = Program()
-        for view in views:
-            for plan in view.plans:
-                program.add(plan, str(view.name))
-        dataflow = self._dataflow(program, upper, opened=opened)
+        front = self._current()
+        if any(view.planned_in != front.incarnation.number for view in views):
+            raise self._live.down()  # they are planned anew first
+        with front.incarnation.guarded():
+            dataflow = self._dataflow(front, _program_of(views), upper, opened=opened)
         is_noted = not dataflow.bring_together()
         return Group(
             self._storage, self._notes, dataflow, views, is_noted=is_noted, limit=self._limit
@@ -137,12 +230,14 @@ class Opening:
 
     def opened(self, name: GlobalId, note: Installed) -> Opened:
         """The view where it was, or at its beginning, or with its state to be computed again."""
+        front = self._current()
+        with front.incarnation.guarded():
+            return self._opened(front, name, note)
+
+    def _opened(self, front: _Front, name: GlobalId, note: Installed) -> Opened:
         schemas = note.schemas
         results = [kept.result for kept in note.results]
-        # Only one view may have them: operators of two views are told apart by their ids.
-        plans = self._planned.pop(_asked(schemas, results), None)
-        if plans is None:
-            plans = self._made_plans(schemas, results)
+        plans = self._planners.plan(front.incarnation, lambda: front.take_plans(schemas, results))
         outputs = tuple(
             self._output(kept.output, kept.writer, _stored(result))
             for kept, result in zip(note.results, results, strict=True)
@@ -154,16 +249,17 @@ class Opening:
             program.add(plan, str(name))
         rebuilt = None
         if written <= note.as_of:
-            dataflow = self._begun_at(program, note.as_of)
+            dataflow = self._dataflow(front, program, note.as_of)
         else:
             try:
-                dataflow = self._left_at(program, name, written)
+                dataflow = self._left_at(front, program, name, written)
             except (Damaged, FormatTooNew) as damage:
                 self.remove_state(name)
-                dataflow = self._begun_at(program, self._start(plans, outputs, written))
+                start = self._start(plans, outputs, written)
+                dataflow = self._dataflow(front, program, start)
                 rebuilt = _reason(name, damage)
         inputs = self._inputs(note, dataflow.upper, contents=not dataflow.has_begun)
-        view = View(name, plans, inputs, outputs, errors)
+        view = View(name, plans, inputs, outputs, errors, front.incarnation.number)
         rebuilt_to = None if rebuilt is None else written
         group = Group(self._storage, self._notes, dataflow, [view], rebuilt_to, limit=self._limit)
         return Opened(group, view, _indexes(view, results, dataflow), rebuilt)
@@ -203,30 +299,30 @@ class Opening:
         for inbox in self._folder.glob("inbox-*"):
             shutil.rmtree(inbox, ignore_errors=True)
 
-    def _begun_at(self, program: Program, upper: int) -> Dataflow:
-        return self._dataflow(program, upper)
-
-    def _left_at(self, program: Program, name: GlobalId, upper: int) -> Dataflow:
+    def _left_at(self, front: _Front, program: Program, name: GlobalId, upper: int) -> Dataflow:
         """The dataflow with the state that it had; `Damaged` if that is not there."""
         kept = installed.kept_state(self._notes, name)
-        return self._dataflow(program, upper, kept=kept)
+        return self._dataflow(front, program, upper, kept=kept)
 
     def _dataflow(
         self,
+        front: _Front,
         program: Program,
         upper: int,
         *,
         kept: Mapping[str, Kept] | None = None,
         opened: Mapping[str, Arrangement] | None = None,
+        has_begun: bool = True,
     ) -> Dataflow:
         return Dataflow(
-            self._spark,
-            self._builder,
+            front.incarnation.spark,
+            front.builder,
             program,
             self._folder,
             upper=upper,
             kept=kept,
             opened=opened,
+            has_begun=has_begun,
             blob=blob_for_others(self._storage),
         )
 
@@ -275,6 +371,14 @@ class Opening:
             kept = error.kept
             assert isinstance(kept, type(guess)), "a token keeps its kind"
             return kept
+
+
+def _program_of(views: Sequence[View]) -> Program:
+    program = Program()
+    for view in views:
+        for plan in view.plans:
+            program.add(plan, str(view.name))
+    return program
 
 
 def _asked(inputs: Mapping[GlobalId, Schema], results: Sequence[Result]) -> tuple[Hashable, ...]:

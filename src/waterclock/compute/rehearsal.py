@@ -25,6 +25,7 @@ from waterclock.compute.catalyst.trees import Builder, Logical
 from waterclock.compute.dataflow.dataflow import Dataflow
 from waterclock.compute.dataflow.program import Program
 from waterclock.compute.evaluate import Evaluator
+from waterclock.compute.live_session import Incarnation
 from waterclock.compute.plan.translate import Translation
 from waterclock.compute.relations import Relations
 from waterclock.compute.spark import with_meaning
@@ -50,9 +51,9 @@ _log = logging.getLogger(__name__)
 class Rehearsal:
     """A step of a view and a query, run in a thread of its own from `start` on."""
 
-    def __init__(self, spark: SparkSession, evaluator: Evaluator, folder: Path) -> None:
-        """`folder` is where state of views may lie."""
-        self._spark = spark
+    def __init__(self, incarnation: Incarnation, evaluator: Evaluator, folder: Path) -> None:
+        """For one life of the engine. `folder` is where state of views may lie."""
+        self._spark = incarnation.spark
         self._evaluator = evaluator
         self._scratch = folder / f"rehearsal-{uuid.uuid4().hex}"
         self._is_over = threading.Event()

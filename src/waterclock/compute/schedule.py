@@ -10,6 +10,10 @@ its views stay alone for a while: whoever is to blame then only keeps itself wai
 failed is tried again after a rest. If it failed because state was lost while the server runs, the
 view is opened anew, and so is its state.
 
+The engine may die. Then groups that have nothing to compute still move on, and all others wait.
+When there is a new engine, each is planned anew, in a step of its own, and goes on with the state
+and the inputs that it has.
+
 A view that goes away waits for the step it is in, which is short, but not for its first contents or
 for lost state: these are given up.
 """
@@ -20,10 +24,12 @@ import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from waterclock.compute.arrangement.arrangement import Arrangement
 from waterclock.compute.maintained import Group, View
+from waterclock.errors import EngineDown
 from waterclock.model.ids import GlobalId
 from waterclock.persist.errors import Damaged
 from waterclock.runtime import SYSTEM, Runtime
@@ -41,6 +47,8 @@ _ALONE_S = 60.0
 _SLOW_S = 5.0
 """A group whose step takes longer than this is taken apart, unless it had much to take in."""
 _LARGEST_GROUP = 16
+_HANGS = 2
+"""So often a step that hangs is cancelled and tried again before the engine is to blame."""
 
 
 _GIVE_UP_S = 0.2
@@ -58,6 +66,40 @@ class Grouping(Protocol):
     ) -> Group: ...
 
 
+class Engine(Protocol):
+    """What the schedule has to know of the engine, which may die and come back as another one."""
+
+    @property
+    def has_engine(self) -> bool:
+        """Whether something can be computed now."""
+
+    def is_current(self, group: Group) -> bool:
+        """Whether the group was planned in the engine that there is."""
+
+    def renewed(self, group: Group) -> Group:
+        """The group planned anew; `Damaged` if its state does not belong to the plan."""
+
+    def guarded(self, group: Group) -> AbstractContextManager[object]:
+        """Around a step: an error that comes of the engine's end is `EngineDown`."""
+
+
+class _Immortal:
+    """Implements `Engine` by one that is always there."""
+
+    has_engine = True
+
+    def is_current(self, group: Group) -> bool:
+        del group
+        return True
+
+    def renewed(self, group: Group) -> Group:
+        return group
+
+    def guarded(self, group: Group) -> AbstractContextManager[object]:
+        del group
+        return nullcontext()
+
+
 class Running:
     """A group of views, and what is known of how it is doing."""
 
@@ -67,6 +109,13 @@ class Running:
         self.problem: str | None = None
         self.rest_until = 0.0
         self.released = -math.inf
+        self.is_computing = False
+        self.progress: object = None
+        """What was seen of the step that is going on, last."""
+        self.moved_at = 0.0
+        """When it was seen to get on, or began."""
+        self.hangs = 0
+        """How often a step was cancelled because it got nowhere, since one has succeeded."""
         self.alone_until = 0.0
         """Not to be put together with others before this time."""
 
@@ -87,6 +136,7 @@ class Schedule:
         *,
         release_s: float,
         runtime: Runtime = SYSTEM,
+        engine: Engine | None = None,
     ) -> None:
         """`move_on` lets groups advance that have only to move, and tells which of them did.
 
@@ -98,6 +148,7 @@ class Schedule:
         self._reopen = reopen
         self._release_s = release_s
         self._runtime = runtime
+        self._engine: Engine = engine or _Immortal()
         self._threads = runtime.pool(_THREADS, "waterclock-view")
         self._beginnings = runtime.pool(_BEGINNINGS, "waterclock-new-view")
         self._lock = runtime.lock()
@@ -105,6 +156,8 @@ class Schedule:
         self._paused: set[GlobalId] = set()
         """Views that are not to be stepped; nor are those that are grouped with them."""
         self._is_closing = False
+        self.hung_steps = 0
+        """How many steps were cancelled because they got nowhere."""
         self._running: dict[GlobalId, Running] = {}
         self._looked = runtime.monotonic_s()
 
@@ -121,13 +174,25 @@ class Schedule:
                 return None
             [view] = [each for each in running.group.views if each.name == name]
             rest = [each for each in running.group.views if each is not view]
-            if rest:
-                self._replace([running], rest)
+            is_kept = bool(rest) and self._go_on_without(running, view, rest)
             with self._lock:
                 del self._running[name]
                 self._paused.discard(name)
-            running.group.dataflow.close()
+            if not is_kept:
+                running.group.dataflow.close()
             return view
+
+    def _go_on_without(self, running: Running, view: View, rest: Sequence[View]) -> bool:
+        """Let the others of a group go on; True if they keep its dataflow for the moment."""
+        if self._engine.is_current(running.group):
+            try:
+                self._replace([running], rest)
+            except EngineDown:
+                pass  # they are planned when there is an engine again
+            else:
+                return False
+        self._put(rest, running.group.without(view.name))
+        return True
 
     def pause(self, name: GlobalId) -> None:
         """Wait for the view's step, if there is one, and begin no other before `resume`.
@@ -174,13 +239,16 @@ class Schedule:
         now = self._runtime.monotonic_s()
         quiet: list[tuple[Running, Future[bool]]] = []
         begun: list[Future[bool]] = []
+        has_engine = self._engine.has_engine
         with self._lock:
             for running in self._distinct():
                 if self._may_step(running) and running.rest_until <= now:
                     step: Future[bool] = Future()
                     running.step = step
                     begun.append(step)
-                    if running.group.is_quiet:
+                    if has_engine and not self._engine.is_current(running.group):
+                        self._threads.submit(self._take_step, running, step, self._renew)
+                    elif running.group.is_quiet or not has_engine:
                         quiet.append((running, step))
                     elif running.group.dataflow.has_begun:
                         self._threads.submit(self._take_step, running, step)
@@ -191,6 +259,10 @@ class Schedule:
         self._runtime.wait(begun, patience_s)
         self._consider_grouping()
         return any(step.result() for step in begun if step.done() and not step.cancelled())
+
+    def submit(self, work: Callable[[], None]) -> Future[None]:
+        """Do something that takes long beside the steps."""
+        return self._beginnings.submit(work)
 
     def close(self) -> None:
         """Finish the steps that are going on, and begin no more.
@@ -212,12 +284,17 @@ class Schedule:
 
     # Steps
 
-    def _take_step(self, running: Running, step: Future[bool]) -> None:
+    def _take_step(
+        self,
+        running: Running,
+        step: Future[bool],
+        work: Callable[[Running], bool] | None = None,
+    ) -> None:
         """Let the group advance, unless that is no longer wanted, and tell what came of it."""
         if not step.set_running_or_notify_cancel():
             return
         try:
-            step.set_result(self._advance(running))
+            step.set_result((work or self._advance)(running))
         except BaseException as error:
             step.set_exception(error)
 
@@ -232,6 +309,8 @@ class Schedule:
         for running, step in quiet:
             if self._is_still(running):
                 still.append((running, step))
+            elif not self._engine.has_engine:
+                step.set_result(False)
             else:
                 self._threads.submit(self._take_step, running, step)
         try:
@@ -264,32 +343,99 @@ class Schedule:
         group = running.group
         began = self._runtime.monotonic_s()
         try:
-            group.receive()
-            if group.must_part():
-                self._part(running)
-                return True
-            got_on = group.advance()
+            with self._engine.guarded(group):
+                group.receive()
+                if group.must_part():
+                    self._part(running)
+                    return True
+                got_on = self._computed(running)
             now = self._runtime.monotonic_s()
             if got_on:
                 self._release(running)
             if group.is_finished and got_on:
                 [view] = group.views
                 self._retire(view)
+        except EngineDown as error:  # what was computed is computed again
+            running.problem = str(error)
+            return False
         except Exception as error:
             if self._is_leaving(running):
                 return False
-            _LOG.exception("a step of %s failed", ", ".join(str(v.name) for v in group.views))
+            _LOG.exception("a step of %s failed", _names(group))
             running.problem = str(error)
             running.rest_until = self._runtime.monotonic_s() + _RETRY_S
             if len(group.views) > 1:
-                self._part(running)
+                self._try_part(running)
             else:
                 self._recover(running)
             return False
         running.problem = None
         if len(group.views) > 1 and now - began > _SLOW_S and not group.is_loaded:
-            self._part(running)
+            self._try_part(running)
         return got_on
+
+    def _computed(self, running: Running) -> bool:
+        """Let the group advance, under the eyes of `end_hung_steps`."""
+        running.progress, running.moved_at = None, self._runtime.monotonic_s()
+        running.is_computing = True
+        try:
+            got_on = running.group.advance()
+        finally:
+            running.is_computing = False
+        running.hangs = 0
+        return got_on
+
+    def end_hung_steps(self, timeout_s: float) -> str | None:
+        """Cancel steps that have got nowhere for so long; they are tried again.
+
+        Asks the engine, so it may hang if that does. Says why the engine is to be replaced, if
+        steps hang again and again.
+        """
+        with self._lock:
+            computing = [each for each in self._distinct() if each.is_computing]
+        now = self._runtime.monotonic_s()
+        for running in computing:
+            progress = running.group.dataflow.progress()
+            if progress != running.progress:
+                running.progress, running.moved_at = progress, now
+            elif now - running.moved_at >= timeout_s:
+                running.moved_at = now
+                running.hangs += 1
+                self.hung_steps += 1
+                names = _names(running.group)
+                if running.hangs > _HANGS:
+                    return f"a step of {names} hangs whenever it is tried"
+                _LOG.error("a step of %s has got nowhere for %.0f s: cancelling", names, timeout_s)
+                running.group.dataflow.cancel()
+        return None
+
+    def _renew(self, running: Running) -> bool:
+        """Plan a group anew, for there is another engine than the one that it was planned in."""
+        group = running.group
+        try:
+            fresh = self._engine.renewed(group)
+        except EngineDown as error:
+            running.problem = str(error)
+            return False
+        except Damaged as damage:
+            _LOG.warning("views are opened anew: %s", damage)
+            self._open_again(running)
+            return True
+        except Exception as error:
+            _LOG.exception("%s could not be planned anew", _names(group))
+            running.problem = str(error)
+            running.rest_until = self._runtime.monotonic_s() + _RETRY_S
+            return False
+        running.problem = None
+        running.group = fresh
+        group.dataflow.close()
+        return True
+
+    def _open_again(self, running: Running) -> None:
+        """Open each view of a group as after a restart."""
+        for view in running.group.views:
+            self._put([view], self._reopen(view))
+        running.group.dataflow.close()
 
     def _recover(self, running: Running) -> None:
         """Open a view anew, if that its state is gone may be why its step has failed."""
@@ -346,10 +492,18 @@ class Schedule:
 
     def _replace(self, old: Sequence[Running], views: Sequence[View]) -> Running:
         """Put views of some groups, all equally far and at rest, into a new group of their own."""
+        return self._put(views, self._grouped(old, views))
+
+    def _grouped(self, old: Sequence[Running], views: Sequence[View]) -> Group:
+        """A group of views of some groups that are all equally far and at rest."""
         upper = old[0].group.upper
         opened = {n: a for each in old for n, a in each.group.dataflow.arrangements.items()}
         group = self._grouping(views, upper, opened)
         group.since = min(each.group.since for each in old)
+        return group
+
+    def _put(self, views: Sequence[View], group: Group) -> Running:
+        """Let views go on in a group."""
         running = Running(group)
         with self._lock:
             for view in views:
@@ -357,11 +511,20 @@ class Schedule:
         return running
 
     def _part(self, running: Running) -> None:
-        """Let each view of the group go on alone for a while."""
-        for view in running.group.views:
-            alone = self._replace([running], [view])
+        """Let each view of the group go on alone for a while. All of them are planned first."""
+        views = running.group.views
+        groups = [self._grouped([running], [view]) for view in views]
+        for view, group in zip(views, groups, strict=True):
+            alone = self._put([view], group)
             alone.alone_until = self._runtime.monotonic_s() + _ALONE_S
         running.group.dataflow.close()
+
+    def _try_part(self, running: Running) -> None:
+        """Part, unless the engine is gone: then the group stays as it is."""
+        try:
+            self._part(running)
+        except EngineDown as error:
+            running.problem = str(error)
 
     def _consider_grouping(self) -> None:
         """Put groups together that read the same and are equally far, if there are such."""
@@ -372,7 +535,11 @@ class Schedule:
         step: Future[bool] = Future()
         with self._lock:
             groups = self._distinct()
-            able = [each for each in groups if self._may_step(each)]
+            able = [
+                each
+                for each in groups
+                if self._may_step(each) and self._engine.is_current(each.group)
+            ]
             levels = _levels(groups)
             chosen = _matching([each for each in able if _may_join(each, now)], levels)
             if not chosen:
@@ -386,12 +553,18 @@ class Schedule:
             self._replace(groups, [view for each in groups for view in each.group.views])
             for each in groups:
                 each.group.dataflow.close()
+        except EngineDown:
+            _LOG.info("views could not be put together: the engine is not running")
         except Exception:
             _LOG.exception("views could not be put together")
             for each in groups:
                 each.alone_until = self._runtime.monotonic_s() + _ALONE_S
         finally:
             step.set_result(False)
+
+
+def _names(group: Group) -> str:
+    return ", ".join(str(view.name) for view in group.views)
 
 
 def _may_join(running: Running, now: float) -> bool:

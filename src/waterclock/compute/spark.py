@@ -7,9 +7,12 @@ only decide how fast.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
@@ -20,6 +23,7 @@ from waterclock.compute.catalyst.rules import excluded_rules
 from waterclock.compute.jvm.classes import EXTENSIONS
 from waterclock.compute.jvm.classes import load as load_classes
 
+_LOG = logging.getLogger(__name__)
 _JARS = "spark.jars"
 _EXTENSIONS = "spark.sql.extensions"
 """Ours come first: the classes, and what they add to a session; then those of the user."""
@@ -58,6 +62,11 @@ _QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+}
+_MORTAL = {
+    # A task that runs out of memory fails, and the others go on. Threads of Spark itself that do
+    # end the JVM (see Mortal.java), for nobody knows what they have left undone.
+    "spark.executor.killOnFatalError.depth": "0",
 }
 _SPARING = {
     # Spark remembers what has run, with its plans, for a page that nobody looks at: a thousand
@@ -110,16 +119,47 @@ def open_session(
     # Spark asks the environment, and no setting, which Python its workers are to run.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     master, places = with_room(master)
-    ours = {**_SPEED, **_QUIET, **_SPARING, **places, "spark.driver.memory": _heap()}
+    ours = {**_SPEED, **_QUIET, **_SPARING, **_MORTAL, **places, "spark.driver.memory": _heap()}
     asked = {**ours, **(settings or {}), **_MEANING}
     conf = SparkConf().setMaster(master).setAppName("waterclock").setAll(list(asked.items()))
     SparkContext._ensure_initialized(conf=conf)  # the JVM alone, with what it is to be told
     for name, added in ((_JARS, str(load_classes(SparkContext._jvm))), (_EXTENSIONS, EXTENSIONS)):
         conf.set(name, ",".join(filter(None, [added, asked.get(name)])))
     session = SparkSession.Builder().config(conf=conf).getOrCreate()
-    remember_names(session.sparkContext._jvm)
+    jvm: Any = session.sparkContext._jvm
+    jvm.waterclock.Mortal.install()
+    remember_names(jvm)
+    accumulators: Any = session.sparkContext._accumulatorServer
+    accumulators.handle_error = _hung_up
     register_now(session)
     return session
+
+
+def _hung_up(*_: object) -> None:
+    """PySpark's server for accumulators, which nobody uses here, has lost its JVM."""
+    _LOG.debug("the JVM has hung up", exc_info=True)
+
+
+def forget_spark() -> None:
+    """Have PySpark be as before its first session, whose JVM is gone.
+
+    It keeps the gateway, the context and the session in its classes, and would go on using them.
+    """
+    context, gateway = SparkContext._active_spark_context, SparkContext._gateway
+    with SparkContext._lock:
+        SparkContext._active_spark_context = None
+        SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+    if context is not None:
+        context._jsc = None
+        server: Any = getattr(context, "_accumulatorServer", None)
+        if server is not None:
+            server.shutdown()
+    if gateway is not None:
+        with suppress(Exception):  # it says good-bye to a JVM that does not listen
+            gateway.shutdown()
+        if gateway.proc is not None and gateway.proc.stdin is not None:
+            gateway.proc.stdin.close()
 
 
 def with_meaning(session: SparkSession) -> SparkSession:

@@ -9,6 +9,9 @@ garbage collector any more; workers share its memory.
 What is imported may start no thread that workers would miss after the fork. Arrow and NumPy, the
 only ones that might, see to that by themselves.
 
+It leaves its process id, which is that of the group of all its workers, where the server asks for
+it, so that none of them outlives its JVM: one that is stopped or stuck would not notice.
+
 A worker whose JVM has hung up, since a job was cancelled or Spark has ended, has nobody left to
 answer to, and ends without a word. Everything else is Spark's own daemon.
 """
@@ -29,6 +32,8 @@ _IMPORTED = (
     "waterclock.compute.dataflow.stage",
     "waterclock.compute.evaluate",
 )
+_NOTED = "WATERCLOCK_WORKERS"
+"""The environment variable with the file for the process id (see `server.engine_process`)."""
 _RAISES = "PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE"
 """With this in the environment a worker that can not answer says so by an exception."""
 
@@ -49,6 +54,9 @@ def quietly(worker: Worker) -> Worker:
 
 def main() -> None:
     """Import, then fork workers until the JVM ends."""
+    if noted := os.environ.get(_NOTED):
+        with open(noted, "a", encoding="ascii") as file:
+            file.write(f"{os.getpid()}\n")
     gc.disable()
     for name in _IMPORTED:
         importlib.import_module(name)

@@ -78,7 +78,9 @@ class _Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Api:
-    """The answers. `missing` tells what is not there yet, None when everything is."""
+    """The answers. `missing` tells what keeps statements from being taken, None if nothing does;
+    `unready` what keeps queries from being answered, if that is more.
+    """
 
     def __init__(
         self,
@@ -88,10 +90,12 @@ class Api:
         metrics: Metrics,
         texts: Texts,
         attempts: Attempts | None = None,
+        unready: Callable[[], str | None] | None = None,
     ) -> None:
         self._front = front
         self._access = Access.of(authenticator, attempts or Attempts(SYSTEM.monotonic_s))
         self._missing = missing
+        self._unready = unready or missing
         self._metrics = metrics
         self._texts = texts
         self._numbers = itertools.count(_FIRST_PROCESS_ID)
@@ -120,7 +124,7 @@ class Api:
 
     async def ready(self, request: Request) -> Response:
         del request
-        missing = self._missing()
+        missing = self._unready()
         if missing is not None:
             return _json({"status": "not ready", "reason": missing}, 503)
         return _json({"status": "ready"})

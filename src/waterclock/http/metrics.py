@@ -47,6 +47,9 @@ class ServerFacts:
     delayed_writes: int = 0
     delayed_s: float = 0.0
     """How long writes have waited because views are behind, all together."""
+    engine_starts: int = 0
+    engine_deaths: int = 0
+    hung_steps: int = 0
 
 
 class Facts(Protocol):
@@ -132,6 +135,17 @@ class _Gauges(Collector):
         )
         yield CounterMetricFamily(
             "waterclock_log_entries", "Entries of the log so far.", value=facts.log_position
+        )
+        yield CounterMetricFamily(
+            "waterclock_engine_starts", "Engines that were started.", value=facts.engine_starts
+        )
+        yield CounterMetricFamily(
+            "waterclock_engine_deaths", "Engines that have died.", value=facts.engine_deaths
+        )
+        yield CounterMetricFamily(
+            "waterclock_hung_steps",
+            "Steps of views that were cancelled because they got nowhere.",
+            value=facts.hung_steps,
         )
         yield from _of_views(facts.views)
 

@@ -100,6 +100,17 @@ class Configuration:
             columns=self.max_columns,
         )
 
+    plan_timeout: int = 60_000
+    """Milliseconds that a statement may be planned for."""
+    engine_wait: int = 60_000
+    """Milliseconds that a statement waits for an engine that is being restarted."""
+    engine_silence: int = 60_000
+    """Milliseconds after which an engine that does not answer is replaced."""
+    engine_deaths: int = 5
+    """With so many deaths of the engine within five minutes the server ends."""
+    step_timeout: int = 600_000
+    """Milliseconds without progress after which a step of views is cancelled and tried again."""
+
     @property
     def uses_tls(self) -> bool:
         return self.tls or self.tls_cert is not None
@@ -264,6 +275,7 @@ _MAX_TEXT = 1 << 30
 _PORT = _integer(0, 65_535, "a port")
 _COUNT = _integer(1, 1_000_000, "a number of connections")
 _BYTES = _integer(1 << 10, 1 << 50, "a number of bytes")
+_MILLISECONDS = _integer(1, 24 * 3600 * 1000, "a number of milliseconds")
 _READERS: Mapping[str, Callable[[_Given], Any]] = MappingProxyType(
     {
         "data": _path,
@@ -301,6 +313,11 @@ _READERS: Mapping[str, Callable[[_Given], Any]] = MappingProxyType(
         "max_backlog_age": _integer(1, 10**12, "a number of milliseconds"),
         "max_write_delay": _integer(0, 3_600_000, "a number of milliseconds"),
         "max_catalog_memory": _integer(32, 1_000_000, "a number of megabytes"),
+        "plan_timeout": _MILLISECONDS,
+        "engine_wait": _integer(0, 24 * 3600 * 1000, "a number of milliseconds"),
+        "engine_silence": _MILLISECONDS,
+        "engine_deaths": _integer(1, 1000, "a number of deaths"),
+        "step_timeout": _MILLISECONDS,
     }
 )
 assert _READERS.keys() == {each.name for each in fields(Configuration)}

@@ -6,7 +6,8 @@ Spark is there the views are taken up, and connections that have queued up meanw
 Whatever fails on the way ends the start, and lets go of everything.
 
 Stop, on SIGINT or SIGTERM: clients are told (57P01), statements end, what was asked for is
-finished, and the data is closed. A second signal ends the process at once; nothing that was
+finished, and the data is closed. The same happens, with an error in the end, if the engine dies
+again and again. A second signal ends the process at once; nothing that was
 acknowledged is lost by that, for opening is recovery.
 """
 
@@ -27,7 +28,8 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TextIO
 
 from waterclock.errors import WaterclockError
@@ -36,19 +38,20 @@ from waterclock.runtime import SYSTEM
 from waterclock.server.banner import banner
 from waterclock.server.configuration import Configuration, is_loopback
 from waterclock.server.listening import listen, port_of, require_password
-from waterclock.server.spark import remove_others, start_spark
+from waterclock.server.spark import launch_spark, remove_others, start_spark
 
 if TYPE_CHECKING:
     from waterclock.adapter.api import Front
     from waterclock.adapter.attempts import Attempts
     from waterclock.adapter.credentials import ScramVerifier
-    from waterclock.compute.engine import Spark
     from waterclock.http.metrics import Metrics, ServerFacts
     from waterclock.http.server import CertificateFiles, HttpServer
     from waterclock.pgwire.limits import Limits
     from waterclock.pgwire.server import PgServer
     from waterclock.pgwire.tls import TlsIdentity
     from waterclock.server.data import Data
+    from waterclock.server.engine_keeper import EngineKeeper
+    from waterclock.server.engine_process import SparkProcess
     from waterclock.server.wiring import Database
 
 _log = logging.getLogger(__name__)
@@ -67,6 +70,12 @@ class BadCertificate(WaterclockError):
     """The certificate and its key can not be used."""
 
     sqlstate: ClassVar[str] = "F0000"
+
+
+class EngineLost(WaterclockError):
+    """The engine dies again and again."""
+
+    sqlstate: ClassVar[str] = "58000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +97,8 @@ class Server:
         self._metered: Front | None = None
         self._http: HttpServer | None = None
         self._pg: PgServer | None = None
-        self._spark: Future[Spark] | None = None
+        self._spark: Future[SparkProcess] | None = None
+        self._keeper: EngineKeeper | None = None
         self._attempts: Attempts | None = None
         """The wrong passwords that have come, by whatever protocol."""
         self._scratch = configuration.data / "spark" / uuid.uuid4().hex
@@ -96,7 +106,8 @@ class Server:
         self.http_port = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self.failed = asyncio.Event()
-        """Set when nothing can be written any more, and nobody knows what was."""
+        """Set when the server can not go on: nothing can be written any more, and nobody knows what
+        was; or the engine dies again and again."""
         self.failure: BaseException | None = None
 
     async def start(self) -> None:
@@ -127,16 +138,41 @@ class Server:
         self._missing = "Spark is starting"
         for name in _NEEDED_WITH_SPARK:  # Java starts meanwhile
             await asyncio.to_thread(importlib.import_module, name)
-        spark = await asyncio.wrap_future(self._spark)
+        keeper = self._keeper = self._kept(await asyncio.wrap_future(self._spark))
         self._missing = "views are being taken up"
         database = self._database = await asyncio.to_thread(
-            _open_database, data, spark, conf, metrics.tick
+            _open_database, data, keeper, conf, metrics.tick
         )
+        keeper.examine = partial(database.core.compute.end_hung_steps, conf.step_timeout / 1000)
+        keeper.begin()
         await self._start_pg(database, metrics, pg_socket, tls)
         self._missing = None
         database.rehearse()
         if tls is None and not is_loopback(conf.host):
             _log.warning("passwords sent to the HTTP port are not encrypted; use --tls")
+
+    def _kept(self, first: SparkProcess) -> EngineKeeper:
+        """What looks after the engine from now on."""
+        from waterclock.compute.live_session import LiveSession
+        from waterclock.server.engine_keeper import EngineKeeper
+        from waterclock.server.engine_life import Policy
+
+        conf = self._configuration
+        folder = self._scratch.absolute().parent
+
+        def launch() -> SparkProcess:
+            return launch_spark(conf.spark_master, _spark_settings(conf), folder / uuid.uuid4().hex)
+
+        def give_up(why: str) -> None:
+            self._note_failure(EngineLost(why))
+
+        return EngineKeeper(
+            LiveSession(),
+            first,
+            launch,
+            Policy(conf.engine_deaths, silence_s=conf.engine_silence / 1000),
+            given_up=give_up,
+        )
 
     def _listen(self, port: int, flag: str) -> socket.socket:
         listening = listen(self._configuration.host, port, flag)
@@ -159,6 +195,7 @@ class Server:
             metrics,
             PgTexts(),
             self._attempts,
+            lambda: self.unready,
         )
         conf = self._configuration
         limits = HttpLimits(
@@ -187,8 +224,15 @@ class Server:
         await self._pg.listen_on(listening)
 
     @property
-    def missing(self) -> str | None:
+    def unready(self) -> str | None:
         """What keeps queries from being answered; None if nothing does."""
+        if self.missing is None and self._keeper is not None:
+            return self._keeper.live.problem
+        return self.missing
+
+    @property
+    def missing(self) -> str | None:
+        """What keeps statements from being taken; None if nothing does."""
         if self._missing is None and self._data is not None and self._data.store.has_failed:
             return "the data can not be written any more"
         return self._missing
@@ -214,7 +258,15 @@ class Server:
 
         if self.missing is not None or self._database is None:
             return ServerFacts(is_ready=False, connections=0)
-        return facts_of(self._database.core, self._database.front.sessions)
+        assert self._keeper is not None, "a database has an engine"
+        facts = facts_of(self._database.core, self._database.front.sessions)
+        return replace(
+            facts,
+            is_ready=facts.is_ready and self.unready is None,
+            engine_starts=self._keeper.starts,
+            engine_deaths=self._keeper.deaths,
+            hung_steps=self._database.core.compute.hung_steps,
+        )
 
     async def stop(self) -> None:
         """Tell the clients, finish, close. Idempotent."""
@@ -227,6 +279,9 @@ class Server:
             await http.close()
         for listening in self._sockets:
             listening.close()
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            keeper.stop_restarting()
         database, self._database = self._database, None
         data, self._data = self._data, None
         if database is not None:
@@ -238,9 +293,10 @@ class Server:
         elif self._lock is not None:
             self._lock.release()
         spark, self._spark = self._spark, None
-        if spark is not None and spark.done() and spark.exception() is None:
-            with suppress(Exception):  # the JVM may be gone already, and goes in any case
-                await asyncio.to_thread(spark.result().stop)
+        if keeper is not None:
+            await asyncio.to_thread(keeper.close)
+        elif spark is not None and spark.done() and spark.exception() is None:
+            await asyncio.to_thread(spark.result().stop)
         await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
 
 
@@ -265,11 +321,12 @@ def _open_data(configuration: Configuration, lock: DirectoryLock) -> Data:
 
 
 def _open_database(
-    data: Data, spark: Spark, configuration: Configuration, ticked: Callable[[float], None]
+    data: Data, keeper: EngineKeeper, configuration: Configuration, ticked: Callable[[float], None]
 ) -> Database:
     from waterclock.adapter.backpressure import Bounds
     from waterclock.adapter.budgets import Budgets
     from waterclock.adapter.coordinator import Pace
+    from waterclock.compute.planners import Planners
     from waterclock.persist.cutting import Limit
     from waterclock.server.wiring import Database
 
@@ -286,7 +343,9 @@ def _open_database(
             configuration.max_write_delay / 1000,
         ),
     )
-    return Database(data, spark, Pace(tick_ms=configuration.tick), ticked, budgets)
+    pace = Pace(tick_ms=configuration.tick, engine_wait_s=configuration.engine_wait / 1000)
+    planners = Planners(configuration.plan_timeout / 1000, keeper.condemn)
+    return Database(data, keeper.live, pace, ticked, budgets, planners)
 
 
 def _spark_settings(configuration: Configuration) -> dict[str, str]:
@@ -362,17 +421,19 @@ async def serve(configuration: Configuration, out: TextIO) -> None:
 
 
 async def _give_up(server: Server) -> None:
-    """End the process with an error, since it does not know any more what is durable.
+    """End the process with an error: it does not know any more what is durable, or has no engine.
 
     The next start finds out; nothing that was acknowledged is lost.
     """
-    reason = server.failure
-    _log.critical("the data can not be written any more, so the server ends: %s", reason)
+    reason = str(server.failure)
+    if not isinstance(server.failure, EngineLost):
+        reason = f"the data can not be written any more: {reason}"
+    _log.critical("the server ends: %s", reason)
     try:
         await asyncio.wait_for(server.stop(), _GIVING_UP_S)
     except Exception:  # what can not be stopped ends with the process
         _log.exception("could not stop in order")
-    print(f"ERROR: the data can not be written any more: {reason}", file=sys.stderr, flush=True)
+    print(f"ERROR: {reason}", file=sys.stderr, flush=True)
     logging.shutdown()
     os._exit(1)
 

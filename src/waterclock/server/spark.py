@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from waterclock.errors import WaterclockError
 from waterclock.server.classes import class_options
+from waterclock.server.engine_process import NOTED, WORKERS, SparkProcess
 from waterclock.server.java import JavaRuntime, find_java
 
 if TYPE_CHECKING:
@@ -32,36 +33,41 @@ class SparkFailed(WaterclockError):
     sqlstate: ClassVar[str] = "58000"
 
 
-def start_spark(master: str, settings: Mapping[str, str], scratch: Path) -> Future[Spark]:
+def start_spark(master: str, settings: Mapping[str, str], scratch: Path) -> Future[SparkProcess]:
     """Have Spark come up in a thread of its own, for that takes seconds."""
-    future: Future[Spark] = Future()
+    future: Future[SparkProcess] = Future()
 
     def work() -> None:
         try:
-            future.set_result(_started(master, settings, scratch))
-        except WaterclockError as error:
-            future.set_exception(error)
+            future.set_result(launch_spark(master, settings, scratch))
         except BaseException as error:
-            failed = SparkFailed(
-                f'could not start Spark with master "{master}"',
-                detail=str(error).strip().partition("\n")[0],
-                hint="See what Java said above; choose the master with --spark-master.",
-            )
-            failed.__cause__ = error
-            future.set_exception(failed)
+            future.set_exception(error)
 
     threading.Thread(target=work, name="waterclock-spark", daemon=True).start()
     return future
 
 
-def _started(master: str, settings: Mapping[str, str], scratch: Path) -> Spark:
-    from waterclock.compute.spark import open_session
+def launch_spark(master: str, settings: Mapping[str, str], scratch: Path) -> SparkProcess:
+    """Start Spark, with temporary files in the folder. Raises `SparkFailed`, and leaves nothing."""
+    from waterclock.compute.spark import forget_spark, open_session
 
-    java = find_java(os.environ)
-    os.environ["JAVA_HOME"] = str(java.home)
-    if master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    return open_session(master, spark_settings(java, master, settings, scratch))
+    try:
+        java = find_java(os.environ)
+        os.environ["JAVA_HOME"] = str(java.home)
+        if master.startswith("local"):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        scratch.mkdir(parents=True, exist_ok=True)
+        session = open_session(master, spark_settings(java, master, settings, scratch))
+        return SparkProcess(session, scratch)
+    except WaterclockError:
+        raise
+    except Exception as error:
+        forget_spark()
+        raise SparkFailed(
+            f'could not start Spark with master "{master}"',
+            detail=str(error).strip().partition("\n")[0],
+            hint="See what Java said above; choose the master with --spark-master.",
+        ) from error
 
 
 def spark_settings(
@@ -75,6 +81,7 @@ def spark_settings(
         ours["spark.driver.host"] = ours["spark.driver.bindAddress"] = "127.0.0.1"
         # Elsewhere there may be no such folder.
         ours["spark.local.dir"] = str(scratch)
+        ours[f"spark.executorEnv.{WORKERS}"] = str(scratch / NOTED)
     given = settings.get(_JAVA_OPTIONS, "")
     stack = "" if "-Xss" in given else _STACK
     options = f"-Dlog4j2.configurationFile={log4j} {class_options(java)} {stack} {given}".split()

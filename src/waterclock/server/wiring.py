@@ -19,7 +19,9 @@ from waterclock.adapter.budgets import Budgets
 from waterclock.adapter.coordinator import Coordinator, Pace
 from waterclock.adapter.front import SqlFront
 from waterclock.adapter.secrets import SecretBox
-from waterclock.compute.engine import Spark
+from waterclock.compute.engine import engine_on
+from waterclock.compute.live_session import LiveSession
+from waterclock.compute.planners import Planners
 from waterclock.compute.rehearsal import Rehearsal
 from waterclock.model.manner import IntervalStyle, Manner
 from waterclock.model.pg_types import PgType
@@ -34,35 +36,42 @@ SECRETS_KEY = "secrets.key"
 
 
 class Database:
-    """The database over its data and a Spark session, ready for sessions. Owns the data."""
+    """The database over its data and an engine, ready for sessions. Owns the data."""
 
     def __init__(
         self,
         data: Data,
-        spark: Spark,
+        live: LiveSession,
         pace: Pace | None = None,
         ticked: Callable[[float], None] | None = None,
         budgets: Budgets | None = None,
+        planners: Planners | None = None,
     ) -> None:
         claim_state(data.store, data.path / "views")
         self.data = data
-        self.spark = spark
+        self.live = live
+        budgets = budgets or Budgets()
+        self._planners = planners = planners or Planners()
         self.core = Coordinator(
             data.storage,
             data.store,
-            spark,
+            live,
             data.path,
             pace or Pace(),
             secrets=SecretBox.open(data.path / SECRETS_KEY),
             ticked=ticked,
             budgets=budgets,
+            engine=engine_on(live, data.path, budgets.result_bytes, budgets.step, planners),
         )
         self.front = SqlFront(self.core, read_text, write_text)
         self._rehearsals: list[Rehearsal] = []
 
     def rehearse(self) -> None:
         """Begin to get the engine ready for its first view, and return at once."""
-        rehearsal = Rehearsal(self.spark, self.core.evaluator, self.data.path / "queries")
+        incarnation = self.live.try_current()
+        if incarnation is None:
+            return
+        rehearsal = Rehearsal(incarnation, self.core.evaluator, self.data.path / "queries")
         self._rehearsals.append(rehearsal)
         rehearsal.start()
 
@@ -72,6 +81,7 @@ class Database:
             rehearsal.stop()
         self.core.close()
         self.front.offload.close()
+        self._planners.close()
         self.front.answerer.close()
         self.data.close()
 

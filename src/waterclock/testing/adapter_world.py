@@ -36,6 +36,7 @@ from waterclock.adapter.session import SqlSession
 from waterclock.compute.api import Backlog, Status, View
 from waterclock.compute.engine import Engine, OpenEngine, Spark
 from waterclock.compute.errors import NotMaintainable
+from waterclock.compute.live_session import LiveSession
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
 from waterclock.persist.blob.memory import MemoryBlob
@@ -240,7 +241,7 @@ class AdapterWorld:
         self.core = Coordinator(
             self.storage,
             store,
-            self._spark,
+            None if self._spark is None else LiveSession.of(self._spark),
             self._folder,
             self._pace,
             secrets=self.secrets,

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from waterclock.compute.live_session import LiveSession
 from waterclock.storage.sources.executors import TOLD, Filed, OnSpark, taken
 from waterclock.testing.brief_spark import brief_session
 
@@ -57,7 +58,7 @@ class Telling:
 
     def __init__(self, folder: Path) -> None:
         session = brief_session(settings={"spark.driver.memory": "512m"}, room="")
-        self._inner = OnSpark(session, folder)
+        self._inner = OnSpark(LiveSession.of(session), folder)
         self.run = self._inner.run
         self._sign = folder.with_name(f"{folder.name}.sign")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from waterclock.compute.arrangement.arrangement import Arrangement
 from waterclock.compute.maintained import Group, View
 from waterclock.compute.schedule import Schedule
+from waterclock.errors import EngineDown
 from waterclock.model.ids import GlobalId
 
 ORDERS, PEOPLE = GlobalId.user(1), GlobalId.user(2)
@@ -254,3 +256,114 @@ def test_a_slow_step_takes_a_group_apart_unless_it_had_much_to_take_in(
     monkeypatch.setattr(Told, "is_loaded", loaded)
     schedule.tick(None)
     assert len(schedule.groups) == (1 if loaded else 2)
+
+
+class Hanging(Told):
+    """A group whose steps get nowhere until they are cancelled."""
+
+    def __init__(self, views: Sequence[NamedView]) -> None:
+        super().__init__(views)
+        self.begun = threading.Semaphore(0)
+        self.cancelled = threading.Semaphore(0)
+        self.dataflow.progress = lambda: (0, 1)  # type: ignore[attr-defined]
+        self.dataflow.cancel = self.cancelled.release  # type: ignore[attr-defined]
+        self.dataflow.check_state = lambda: None  # type: ignore[attr-defined]
+
+    def advance(self) -> bool:
+        self.begun.release()
+        assert self.cancelled.acquire(timeout=120)
+        raise RuntimeError("the job was cancelled")
+
+
+def test_steps_that_hang_are_cancelled_and_in_the_end_the_engine_is_to_blame(
+    schedule: Schedule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("waterclock.compute.schedule._RETRY_S", 0.0)
+    group = Hanging([NamedView(1, ORDERS)])
+    schedule.add(group.views[0].name, cast(Group, group))
+    verdicts = []
+    for _ in range(3):
+        schedule.tick(0.0)
+        assert group.begun.acquire(timeout=120)
+        assert schedule.end_hung_steps(3600.0) is None, "it is seen for the first time"
+        assert schedule.end_hung_steps(3600.0) is None, "and has all the time that it needs"
+        verdicts.append(schedule.end_hung_steps(0.0))
+        if verdicts[-1] is not None:
+            group.cancelled.release()
+        while not schedule.is_settled:
+            time.sleep(0.001)
+    assert verdicts == [None, None, "a step of u101 hangs whenever it is tried"]
+    assert schedule.hung_steps == 3
+
+
+class Mortal:
+    """An engine that is another one after `die` and `rise`."""
+
+    def __init__(self) -> None:
+        self.has_engine = True
+        self.current: set[int] = set()
+        """Groups that were planned in the engine that there is."""
+        self.known: list[Told] = []
+        """All of them, so that no other gets the place of one that has gone."""
+        self.renewals = 0
+
+    def is_current(self, group: Group) -> bool:
+        return self.has_engine and id(group) in self.current
+
+    def renewed(self, group: Group) -> Group:
+        if not self.has_engine:
+            raise EngineDown("the engine is not running")
+        self.renewals += 1
+        told = cast(Told, group)
+        fresh = Told(told.views, told.upper, quiet=told.is_quiet)
+        self.keep(fresh)
+        return cast(Group, fresh)
+
+    def keep(self, group: Told) -> None:
+        self.known.append(group)
+        self.current.add(id(group))
+
+    def guarded(self, group: Group) -> AbstractContextManager[object]:
+        del group
+        return nullcontext()
+
+
+def test_without_an_engine_only_quiet_groups_move_and_later_all_are_planned_anew() -> None:
+    engine = Mortal()
+    schedule = Schedule(
+        grouping, move_on, lambda _view: None, cast(Any, None), release_s=60, engine=engine
+    )
+    quiet = add(schedule, Told([NamedView(1, ORDERS)], quiet=True))
+    busy = add(schedule, Told([NamedView(2, PEOPLE)]))
+    busy.is_changed = True
+    for each in (quiet, busy):
+        engine.keep(each)
+    try:
+        engine.has_engine = False
+        assert schedule.tick(120)
+        assert (len(quiet.threads), len(busy.threads)) == (1, 0)
+        engine.has_engine = True
+        engine.current.clear()
+        assert schedule.tick(120), "each is planned anew"
+        assert engine.renewals == 2
+        assert busy.dataflow.is_closed
+        assert schedule.tick(120)
+        fresh = cast(Told, schedule.of(busy.views[0].name).group)
+        assert fresh is not busy
+        assert fresh.threads
+        assert not busy.threads
+    finally:
+        schedule.close()
+
+
+def test_a_step_whose_engine_goes_waits_for_the_next_one(schedule: Schedule) -> None:
+    group = add(schedule, Told([NamedView(1, ORDERS), NamedView(2, ORDERS)]))
+
+    def die() -> bool:
+        raise EngineDown("the engine stopped while it was at work")
+
+    group.advance = die  # type: ignore[method-assign]
+    assert not schedule.tick(120)
+    running = schedule.of(group.views[0].name)
+    assert running.problem == "the engine stopped while it was at work"
+    assert cast(Told, running.group) is group, "it is not taken apart for that"

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from waterclock.adapter import sequencer
 from waterclock.adapter.api import ColumnDescription, Response, Rows, StatementDescription
+from waterclock.adapter.engine_wait import until_up
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.picking import looked_up
 from waterclock.adapter.planning import Plan, plan_again
@@ -170,7 +171,9 @@ async def _maintained(
         )
     )
     view = Maintained(plan.inputs, (Result(plan.bound.sql, schema, keys),))
-    [node] = await asyncio.to_thread(session.front.core.compute.check_view, view)
+    core = session.front.core
+    await until_up(core.engine, core.pace.engine_wait_s)
+    [node] = await asyncio.to_thread(core.compute.check_view, view)
     return explained(node, lambda collection: _shown_name(session, collection))
 
 

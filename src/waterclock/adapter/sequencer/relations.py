@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from waterclock.adapter.api import Done, Notice, Response
 from waterclock.adapter.changes import Change
+from waterclock.adapter.engine_wait import until_up
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planning import Plan, column_named, name_of
 from waterclock.adapter.retention import retained_ms
@@ -238,7 +239,9 @@ def _maintainable(
 
 async def _check(session: SqlSession, wanted: _Maintainable) -> None:
     """Raise what compute can not maintain. It asks the engine, which takes long."""
-    await asyncio.to_thread(session.front.core.compute.check_view, wanted.view)
+    core = session.front.core
+    await until_up(core.engine, core.pace.engine_wait_s)
+    await asyncio.to_thread(core.compute.check_view, wanted.view)
 
 
 async def _install(

@@ -12,10 +12,11 @@ the inputs' contents.
 
 from __future__ import annotations
 
+import os
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -64,6 +65,7 @@ class Dataflow:
         upper: int = 0,
         kept: Mapping[str, Kept] | None = None,
         opened: Mapping[str, Arrangement] | None = None,
+        has_begun: bool = True,
         few_rows: int = FEW_ROWS,
         wide_rows: int = WIDE_ROWS,
         blob: Blob | None = None,
@@ -71,9 +73,10 @@ class Dataflow:
         """A new dataflow that begins at `upper`; or one as of `upper`, with the state it had.
 
         `kept` is what was remembered of that, for each owner: `Damaged` if the state is not that,
-        or is of other plans. Or it is open already, and was left as of `upper`. `folder` may be
-        shared with other dataflows whose owners have other names. `blob` has the objects of listed
-        contents, if there will be any.
+        or is of other plans. Or it is open already, and was left as of `upper`, maybe before it
+        had begun; `Damaged` if it is that of other operators. `folder` may be shared with other
+        dataflows whose owners have other names. `blob` has the objects of listed contents, if there
+        will be any.
         """
         self._inbox = folder / f"inbox-{uuid.uuid4().hex}"
         self._evaluating = partial(evaluating, spark.sparkContext, few_rows=few_rows)
@@ -87,7 +90,7 @@ class Dataflow:
         """The job for work that is spread, by the number of tasks."""
         self._running: Job | None = None
         self._upper = upper
-        self._begun = kept is not None or opened is not None
+        self._begun = kept is not None or (opened is not None and has_begun)
         self._is_apart = False
         self._fingerprints = {
             owner: fingerprint(program.plans_of(owner), f"Spark {spark.version}")
@@ -96,6 +99,8 @@ class Dataflow:
         self.arrangements: Mapping[str, Arrangement]
         """All that the program keeps, by name."""
         if opened is not None:
+            if not self._job.layouts.keys() <= opened.keys():
+                raise Damaged("the state is that of other operators")
             self.arrangements = {name: opened[name] for name in self._job.layouts}
         elif kept is not None:
             self.arrangements = self._reopened(kept)
@@ -123,6 +128,19 @@ class Dataflow:
             )
             for name, layout in self._job.layouts.items()
         }
+
+    def take_over(self, old: Dataflow) -> None:
+        """Go on with the state of another dataflow of the same plans, whose engine is gone.
+
+        It was opened with that state. `Damaged` if the plans are others after all.
+        """
+        for owner, own in self._fingerprints.items():
+            if old._fingerprints.get(owner) != own:
+                raise Damaged(f"the state of {owner} was made by another plan or version")
+        for name, arrangement in self.arrangements.items():
+            if arrangement.upper != self._upper:
+                raise Damaged(f"the state of {name} is not that of the last step")
+            arrangement.clear_uncommitted()
 
     @property
     def upper(self) -> int:
@@ -265,6 +283,11 @@ class Dataflow:
         running = self._running
         return (0, 0) if running is None else running.tasks()
 
+    def progress(self) -> object:
+        """What changes while a step gets on: tasks that are done, and files that are written."""
+        folders = [self._inbox, *(each.folder for each in self.arrangements.values())]
+        return self.tasks(), max(map(_last_written, folders), default=0)
+
     def _fitting_job(self, tasks: int) -> Job:
         """The job of so many tasks."""
         if tasks == 1:
@@ -332,6 +355,16 @@ def _merge(arrangement: Arrangement, since: int) -> None:
     while arrangement.is_mergeable:
         for _ in arrangement.merge(since):
             pass
+
+
+def _last_written(folder: Path) -> int:
+    """When something below the folder was written last, in nanoseconds; 0 if nothing was."""
+    latest = 0
+    for inside, _, files in os.walk(folder):
+        for name in ("", *files):
+            with suppress(FileNotFoundError):  # the step removes what it does not need any more
+                latest = max(latest, os.stat(os.path.join(inside, name)).st_mtime_ns)
+    return latest
 
 
 def _covers(ticked: Ticked, name: str) -> list[Cover]:

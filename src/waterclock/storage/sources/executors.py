@@ -17,14 +17,17 @@ import pickle
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from waterclock.errors import WaterclockError
+from waterclock.errors import EngineDown, WaterclockError
+from waterclock.storage.sources.errors import TransientFault
 
 Make = Callable[[int, int], pa.RecordBatch]
 Read = Callable[[int], Iterable[pa.RecordBatch]]
@@ -118,14 +121,26 @@ def taken(told: pa.Table, folder: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
                     yield row["number"], reader.get_batch(place)
 
 
-class OnSpark:
-    """Implements `Executors` over a Spark session."""
+class Sessions(Protocol):
+    """Where the Spark session is, which may go, and come back as another one."""
 
-    def __init__(self, spark: SparkSession, folder: Path | None = None) -> None:
+    def using(self) -> AbstractContextManager[SparkSession]:
+        """The session; `EngineDown` if there is none, or none any more at the end."""
+
+
+class OnSpark:
+    """Implements `Executors` over whatever Spark session there is.
+
+    Without one, and if it goes in the middle, a read raises `TransientFault`: it is tried again.
+    """
+
+    def __init__(self, sessions: Sessions, folder: Path | None = None) -> None:
         """`folder` is for files that all executors can write and the driver can read. What is there
         is removed. Without one, nothing can be read there.
         """
-        self._spark = spark
+        self._sessions = sessions
+        with sessions.using() as spark:
+            self._parallelism: int = spark.sparkContext.defaultParallelism
         self._folder = folder
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -133,8 +148,7 @@ class OnSpark:
     @property
     def _slots(self) -> int:
         """How many tasks of a read run side by side."""
-        there: int = self._spark.sparkContext.defaultParallelism
-        return there - 1 if there > 2 else there
+        return self._parallelism - 1 if self._parallelism > 2 else self._parallelism
 
     @property
     def worth_bytes(self) -> int:
@@ -150,8 +164,9 @@ class OnSpark:
         self, make: Make, slices: Sequence[tuple[int, int]], schema: pa.Schema
     ) -> Iterator[pa.RecordBatch]:
         task = _Task(make, tuple(slices))
-        numbers = self._spark.range(0, len(slices), 1, len(slices))
-        made = numbers.mapInArrow(task.__call__, from_arrow_schema(schema)).toArrow()
+        with self._session() as spark:
+            numbers = spark.range(0, len(slices), 1, len(slices))
+            made = numbers.mapInArrow(task.__call__, from_arrow_schema(schema)).toArrow()
         yield from made.cast(schema).to_batches()
 
     def read(self, read: Read, count: int) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -163,8 +178,18 @@ class OnSpark:
             for first in range(0, count, slots * _ROUNDS):
                 size = min(slots * _ROUNDS, count - first)
                 task = Filed(read, str(folder), first)
-                numbers = self._spark.range(0, size, 1, min(slots, size))
-                told = numbers.mapInArrow(task.__call__, from_arrow_schema(TOLD)).toArrow()
+                with self._session() as spark:
+                    numbers = spark.range(0, size, 1, min(slots, size))
+                    told = numbers.mapInArrow(task.__call__, from_arrow_schema(TOLD)).toArrow()
                 yield from taken(told, folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    @contextmanager
+    def _session(self) -> Iterator[SparkSession]:
+        try:
+            with self._sessions.using() as spark:
+                yield spark
+        except EngineDown as error:
+            told = TransientFault(error.message, detail=error.detail, hint=error.hint)
+            raise told from error

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 from unittest import mock
 
 import pyarrow as pa
@@ -32,7 +32,9 @@ from waterclock.compute.dataflow.kept import Kept
 from waterclock.compute.engine import Engine, OpenEngine
 from waterclock.compute.evaluate import Evaluator
 from waterclock.compute.inputs import STEP_LIMIT
+from waterclock.compute.live_session import Incarnation, LiveSession
 from waterclock.compute.opening import Opening
+from waterclock.compute.planners import Planners
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Schema
@@ -50,6 +52,7 @@ class SimulatedFault(WaterclockError):
     sqlstate: ClassVar[str] = "58000"
 
 
+T = TypeVar("T")
 Rows = Counter[tuple[Any, ...]]
 _NOTHING_WRONG = update_schema(ERROR_ROWS).empty_table()
 
@@ -301,6 +304,28 @@ class FakeProgram:
         self.plans[owner] = plan
 
 
+class AtOnce:
+    """Implements what of `Planners` is used, in the caller's thread."""
+
+    def plan(self, incarnation: Incarnation, work: Callable[[], T]) -> T:
+        del incarnation
+        return work()
+
+
+class FakeFront:
+    """What plans views: a plan is its text."""
+
+    def __init__(self, incarnation: Incarnation) -> None:
+        self.incarnation = incarnation
+
+    def plans(
+        self, inputs: Mapping[GlobalId, Schema], results: Sequence[Result]
+    ) -> tuple[Any, ...]:
+        return tuple(Plan(result, inputs) for result in results)
+
+    take_plans = plans
+
+
 class FakeOpening(Opening):
     """Opens views without Spark."""
 
@@ -308,30 +333,28 @@ class FakeOpening(Opening):
         self,
         storage: Storage,
         notes: Notes,
-        spark: Any,
+        live: LiveSession,
         folder: Path,
+        _: Planners,
         limit: Limit = STEP_LIMIT,
     ) -> None:
-        self._limit = limit
-        self._storage = storage
-        self._notes = notes
-        self._machine: Machine = spark
-        self._folder = folder
-        self._planned = {}
+        super().__init__(storage, notes, live, folder, cast(Planners, AtOnce()), limit)
+        self._machine: Machine = cast(Any, live.current().spark)
 
-    def _made_plans(
-        self, inputs: Mapping[GlobalId, Schema], results: Sequence[Result]
-    ) -> tuple[Any, ...]:
-        return tuple(Plan(result, inputs) for result in results)
+    def _front_of(self, incarnation: Incarnation) -> Any:
+        return FakeFront(incarnation)
 
     def _dataflow(
         self,
+        front: Any,
         program: Any,
         upper: int,
         *,
         kept: Mapping[str, Kept] | None = None,
         opened: Mapping[str, Any] | None = None,
+        has_begun: bool = True,
     ) -> Dataflow:
+        del front, has_begun
         return cast(Dataflow, FakeDataflow(self._machine, program, upper, kept, opened))
 
     def remove_state(self, name: GlobalId) -> None:
@@ -379,7 +402,8 @@ def engine_of(machine: Machine) -> OpenEngine:
     """How a server opens the engine; to be used `without_jvm`."""
 
     def opened(storage: Storage, notes: Notes) -> Engine:
-        compute = Compute(storage, notes, cast(Any, machine), Path("/nowhere"), limit=machine.limit)
+        live = LiveSession.of(cast(Any, machine))
+        compute = Compute(storage, notes, live, Path("/nowhere"), limit=machine.limit)
         return Engine(compute, cast(Evaluator, FakeEvaluator(machine)))
 
     return opened

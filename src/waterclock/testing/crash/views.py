@@ -31,6 +31,7 @@ from waterclock.compute.api import ERROR_ROWS, FRONTIERS_ONLY, Result, Status, V
 from waterclock.compute.arrangement import arrangement, files, writing
 from waterclock.compute.controller import Compute
 from waterclock.compute.dataflow.attempt import Attempt
+from waterclock.compute.live_session import LiveSession
 from waterclock.compute.maintained import Group
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Column, Int, Schema, Text
@@ -106,7 +107,9 @@ class World:
         self._writers = Notes(self.store, "writer/")
         self._create_tables()
         notes = Notes(self.store, "view/")
-        self.compute = Compute(self.storage, notes, spark, path / "views", release_s=0)
+        self.compute = Compute(
+            self.storage, notes, LiveSession.of(spark), path / "views", release_s=0
+        )
 
     def close(self) -> None:
         self.compute.close()
