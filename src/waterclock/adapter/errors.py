@@ -131,9 +131,10 @@ class InvalidTime(WaterclockError):
 
 
 class NewerThanTransaction(WaterclockError):
-    """Something did not exist yet at the time at which the transaction reads."""
+    """Something did not exist yet at the time at which the transaction reads; done again, it will
+    read later."""
 
-    sqlstate: ClassVar[str] = "55000"
+    sqlstate: ClassVar[str] = "40001"
 
 
 class ObjectInUse(WaterclockError):

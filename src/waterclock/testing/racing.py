@@ -17,7 +17,6 @@ ALLOWED = frozenset(
         "42P07",  # taken
         "2BP01",  # in use by others
         "40001",  # try again
-        "55000",  # newer than the transaction that reads
     }
 )
 _STATEMENTS = (

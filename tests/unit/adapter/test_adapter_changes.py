@@ -151,7 +151,7 @@ async def test_what_is_newer_than_the_transaction_can_not_be_read_in_it(
     await client.run("COMMIT; BEGIN; SELECT * FROM t")
     await other.run("INSERT INTO t VALUES (3, 'later'); CREATE TABLE v (a int)")
     fault = await client.fails("SELECT * FROM v")
-    assert (fault.sqlstate, fault.hint) == ("55000", "Commit first.")
+    assert (fault.sqlstate, fault.hint) == ("40001", "Commit first.")
     await client.run("ROLLBACK")
     assert await client.rows("SELECT * FROM v") == []
 
