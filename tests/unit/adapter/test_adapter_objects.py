@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from waterclock.catalog.catalog import Catalog
+from waterclock.catalog.draft import Draft
 from waterclock.catalog.objects import Connection, Secret
 from waterclock.model.ids import GlobalId
 from waterclock.storage.errors import CapabilityUnknown
@@ -261,10 +264,12 @@ class SlowToBegin(NotedEngine):
     def __init__(self) -> None:
         super().__init__()
         self.may_begin = threading.Event()
+        self.has_tried = threading.Event()
         self.known: set[GlobalId] = set()
 
     def begin(self, output: GlobalId) -> None:
         assert self.may_begin.wait(60)
+        self.has_tried.set()
         if str(output) not in self.notes.all():
             raise CapabilityUnknown(f"the capability for collection {output} does not exist")
         self.known.add(output)
@@ -273,7 +278,10 @@ class SlowToBegin(NotedEngine):
         self.known.discard(output)
 
 
-def test_a_view_may_be_dropped_while_it_begins(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_published", [True, False])
+def test_a_view_may_be_dropped_while_it_begins(tmp_path: Path, is_published: bool) -> None:
+    """Whether others see already that it was dropped, or not yet."""
+
     async def inside() -> None:
         engine = SlowToBegin()
         world = await asyncio.to_thread(partial(AdapterWorld, tmp_path, engine=engine))
@@ -282,6 +290,22 @@ def test_a_view_may_be_dropped_while_it_begins(tmp_path: Path) -> None:
         creating = asyncio.create_task(one.tag("CREATE MATERIALIZED VIEW v AS SELECT a FROM t"))
         while not any(item.name == "v" for item in world.core.current.items()):
             await asyncio.sleep(0)
+        publish, drafting = world.core.catalog._publish, world.front.changes.drafting
+        wants_turn = threading.Event()
+
+        def noticed() -> AbstractAsyncContextManager[Draft]:
+            if engine.has_tried.is_set():
+                wants_turn.set()
+            return drafting()
+
+        def slowly(catalog: Catalog) -> None:
+            engine.may_begin.set()
+            assert wants_turn.wait(60), "it is to be dropped, since it could not begin"
+            publish(catalog)
+
+        if not is_published:
+            world.core.catalog._publish = slowly  # type: ignore[method-assign]
+            world.front.changes.drafting = noticed  # type: ignore[method-assign]
         await other.run("DROP MATERIALIZED VIEW v")
         engine.may_begin.set()
         assert await creating == "CREATE MATERIALIZED VIEW", "it was there, for a moment"

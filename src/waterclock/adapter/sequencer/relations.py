@@ -275,9 +275,8 @@ async def _install(
             try:
                 await changes.in_thread(core.compute.begin, output)
             except Exception as error:
-                if core.current.try_item(output) is not None:
+                if await _withdraw(session.front, output):
                     failures.append(error)
-                    await _withdraw(session.front, output)
             if core.current.try_item(output) is None:  # it was dropped while it began
                 await changes.in_thread(core.compute.end, output)
             core.wake()
@@ -290,18 +289,22 @@ async def _install(
         raise failures[0]
 
 
-async def _withdraw(front: SqlFront, output: GlobalId) -> None:
-    """Drop an object that compute could not begin with, unless something uses it already."""
+async def _withdraw(front: SqlFront, output: GlobalId) -> bool:
+    """Drop an object that compute could not begin with, unless something uses it already.
+
+    False if another session has dropped it before.
+    """
     core, changes = front.core, front.changes
     async with changes.drafting() as draft:
         item = draft.catalog.try_item(output)
         if item is None:
-            return
+            return False
         dropping.drop(draft, [item])
         changes.hand_on(draft)
         removal = core.compute.removal(output)
         await changes.carry_out(Change(), draft, alongside=lambda _given: [removal])
     await changes.follow_up([partial(core.compute.end, output)])
+    return True
 
 
 def site_of(session: SqlSession, draft: Draft, name: ObjectName) -> Site:
