@@ -17,7 +17,7 @@ from waterclock.testing.control.run import simulate
 
 pytestmark = pytest.mark.slow
 
-SEEDS = int(os.environ.get("WATERCLOCK_CONTROL_SEEDS", "120"))
+SEEDS = int(os.environ.get("WATERCLOCK_CONTROL_SEEDS", "200"))
 FIRST = int(os.environ.get("WATERCLOCK_SIM_FIRST", "0"))
 GROUP = 10
 
