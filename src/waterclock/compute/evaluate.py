@@ -48,6 +48,8 @@ from waterclock.persist.rows import row_schema
 
 _KEPT = 256
 """How many plans are kept for queries that may come again."""
+_LONGEST_KEPT = 64_000
+"""Characters of a query whose plan is kept: plans of longer ones would fill the JVM."""
 _SMALL_BYTES = 1 << 19
 """So much at most is held in the JVM: to start a Python worker costs more than to send it there."""
 _CANCELLED = 1000
@@ -216,6 +218,9 @@ class _Life:
 
     def keep(self, query: _Query, prepared: Prepared) -> None:
         """Nobody uses the plan any more."""
+        if len(query.sql) > _LONGEST_KEPT:
+            prepared.close()
+            return
         gone: list[Prepared] = []
         with self._lock:
             self._idle.setdefault(query, []).append(prepared)
