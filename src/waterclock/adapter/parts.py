@@ -30,11 +30,14 @@ async def evaluated_over(
         return await reading.evaluate_over(query.sql, inputs, contents, time)
     schemas, rows = dict(inputs), dict(contents)
     for part in query.parts:
-        found = await _over(reading, part.sql, schemas, rows, time)
         names = [f"c{number + 1}" for number in range(len(part.types))]
+        found = part.rows
+        if found is None:
+            made = await _over(reading, part.sql, schemas, rows, time)
+            found = shaped(made, part.types).rename_columns(names)
         columns = zip(names, part.types, strict=True)
         schemas[part.id] = Schema(tuple(Column(n, column_type(t), True) for n, t in columns))
-        rows[part.id] = shaped(found, part.types).rename_columns(names)
+        rows[part.id] = found
     return await _over(reading, query.sql, schemas, rows, time)
 
 

@@ -191,3 +191,18 @@ def test_what_is_maintained_has_no_parts() -> None:
     assert not bind_query(chain(4), 1, NoRelations(), facts=FACTS, maintained=True).parts
     error = refused(chain(60), maintained=True)
     assert (error.sqlstate, "max_plan_nodes" in str(error.hint)) == ("54000", True)
+
+
+def test_many_constant_rows_are_rows_and_no_text() -> None:
+    values = ", ".join(f"({n}, 'a{n}', NULL, {n}.5)" for n in range(3000))
+    bound = bind_query(f"SELECT * FROM (VALUES {values}) v", 1, NoRelations(), facts=FACTS)
+    [part] = bound.parts
+    assert part.rows is not None
+    assert len(bound.sql) < 1000
+    assert part.rows.num_rows == 3000
+    assert [column[7].as_py() for column in part.rows.columns[:3]] == [7, "a7", None]
+    few = f"SELECT * FROM (VALUES {values}) v LIMIT 5"
+    assert not bind_query(few, 1, NoRelations(), facts=FACTS, maintained=True).parts
+    computed = values.replace("(7, ", "(3 + 4, ")
+    text = f"SELECT * FROM (VALUES {computed}) v"
+    assert not bind_query(text, 1, NoRelations(), facts=FACTS).parts

@@ -99,12 +99,13 @@ class SimpleQuery:
 class BoundPart:
     """A relation that a query reads and that is computed first, of columns `c1`, `c2` and so on.
 
-    It may read collections, and parts before it.
+    It may read collections, and parts before it. One whose rows are known has no SQL.
     """
 
     id: GlobalId
     sql: str
     types: tuple[PgType, ...]
+    rows: pa.Table | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from decimal import Context as DecimalContext
 
@@ -98,6 +99,15 @@ def string(text: str, at: int) -> Typed:
 def nothing(at: int) -> Typed:
     """NULL, which has no type yet."""
     return Typed("", UNKNOWN, at, known=Known())
+
+
+def constant_array(values: Sequence[Typed]) -> pa.Array | None:
+    """Constants of one type, as an array; None if one of them is no constant of the type."""
+    held = arrow_type(column_type(values[0].type))
+    scalars = [None if value.known is None else value.known.scalar for value in values]
+    if any(scalar is None or scalar.type != held for scalar in scalars):
+        return None
+    return pa.array(scalars, held)
 
 
 def null_of(declared: PgType, at: int) -> Typed:

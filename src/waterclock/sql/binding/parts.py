@@ -17,6 +17,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+
 from waterclock.model.ids import GlobalId
 from waterclock.model.pg_types import PgType
 from waterclock.sql.binding.api import BoundPart, BoundQuery
@@ -43,8 +45,10 @@ class _Part:
     types: tuple[PgType, ...]
     nodes: int
     """Queries and relations in it, without those of other parts that it reads."""
-    is_once: bool
+    is_once: bool = False
     """Whether it may be different each time it is computed."""
+    rows: pa.Table | None = None
+    """What it is, if that is known: then it is never written out."""
 
 
 class Parts:
@@ -61,6 +65,11 @@ class Parts:
         self.nodes += nodes
         return f"`{_id(len(self._parts) - 1)}`"
 
+    def add_rows(self, rows: pa.Table, types: Sequence[PgType]) -> str:
+        """The SQL that stands for constant rows, to be put in brackets."""
+        self._parts.append(_Part("", tuple(types), 0, rows=rows))
+        return f"`{_id(len(self._parts) - 1)}`"
+
     def assembled(self, bound: BoundQuery, maintained: bool, meter: Meter) -> BoundQuery:
         """The query with its parts written out, or beside it. `sql` is that of the statement."""
         if not self._parts:
@@ -74,7 +83,7 @@ class Parts:
         kept = frozenset(
             place
             for place, part in enumerate(self._parts)
-            if part.is_once and counts[place] > 1 and not maintained
+            if part.rows is not None or (part.is_once and counts[place] > 1 and not maintained)
         )
         if maintained:
             if size > meter.budget.plan_nodes // _COPIES_MAINTAINED:
@@ -126,6 +135,10 @@ class Parts:
         for place, part in enumerate(self._parts):
             if not counts[place]:
                 texts.append("")
+                continue
+            if part.rows is not None:
+                texts.append("")
+                beside.append(BoundPart(_id(place), "", part.types, part.rows))
                 continue
             text = _filled(part.sql, texts, kept)
             meter.count(1 + len(text) // 1000)

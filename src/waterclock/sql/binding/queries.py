@@ -6,9 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+import pyarrow as pa
+
 from waterclock.model.pg_types import INT4, PgType
 from waterclock.sql.binding.api import BoundColumn
 from waterclock.sql.binding.blocks import Block, Output, SortTerm
+from waterclock.sql.binding.constants import constant_array
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.cutting import cuts
 from waterclock.sql.binding.errors import (
@@ -59,6 +62,8 @@ class Targets:
 
 
 _NO_TARGETS = Targets()
+_MANY_ROWS = 2000
+"""As many rows of VALUES at least reach the engine as rows, and not as SQL."""
 CommonTables = Mapping[str, CommonTable]
 
 
@@ -225,7 +230,11 @@ class Queries:
         alias = self.statement.alias()
         names = ", ".join([*(f"c{n + 1}" for n in range(width)), "n"])
         texts = [", ".join([*(v.sql for v in line), str(n)]) for n, line in enumerate(lines)]
-        if all(value.known is not None for line in lines for value in line):
+        table = self._constant_rows(columns)
+        if table is not None:
+            types = [*(column[0].type for column in columns), INT4]
+            source = f"({self.statement.parts.add_rows(table, types)})"
+        elif all(value.known is not None for line in lines for value in line):
             source = f"(VALUES {', '.join(f'({text})' for text in texts)})"
         else:
             source = f"({' UNION ALL '.join(f'SELECT {text}' for text in texts)})"
@@ -249,6 +258,21 @@ class Queries:
             order,
             made_in=(SortTerm(Typed(f"{alias}.n", INT4, 0, nullable=False), False, None),),
         )
+
+    def _constant_rows(self, columns: Sequence[Sequence[Typed]]) -> pa.Table | None:
+        """Many rows and their numbers, if they need no engine: it takes long to read them."""
+        count = len(columns[0])
+        if count < _MANY_ROWS or self.statement.maintained:
+            return None
+        arrays = []
+        for column in columns:
+            self.statement.meter.count(count)
+            array = constant_array(column)
+            if array is None:
+                return None
+            arrays.append(array)
+        arrays.append(pa.array(range(count), pa.int32()))
+        return pa.Table.from_arrays(arrays, names=[f"c{n + 1}" for n in range(len(arrays))])
 
     # Set operations
 
