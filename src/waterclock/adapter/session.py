@@ -12,7 +12,7 @@ import datetime
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
@@ -73,6 +73,8 @@ from waterclock.storage.riders import stored_bytes
 
 if TYPE_CHECKING:
     from waterclock.adapter.front import SqlFront
+
+T = TypeVar("T")
 
 
 class SqlSession:
@@ -199,10 +201,13 @@ class SqlSession:
                 return offload.at_once(partial(parse_statements, text))
             except TooMuchHere:
                 pass
-        limit = milliseconds(self.settings.get("statement_timeout"))
-        work = partial(offload.run, partial(parse_statements, text), len(text))
+        read = partial(offload.run, partial(parse_statements, text), len(text))
+        return await self._preparing(read)
+
+    async def _preparing(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do what comes before a statement runs, which may be stopped or take too long too."""
         try:
-            return await self.watch.run(work, limit)
+            return await self.watch.run(work, milliseconds(self.settings.get("statement_timeout")))
         finally:
             self.watch.stop_clock()
 
@@ -217,7 +222,7 @@ class SqlSession:
         only = parsed[0] if parsed else None
         self._require_sound(only)
         given = [PgType(oid) if oid else None for oid in parameter_oids]
-        self.statements[name] = await self.prepared(only, given)
+        self.statements[name] = await self._preparing(partial(self.prepared, only, given))
 
     async def prepared(
         self, parsed: Parsed | None, types: Sequence[PgType | None]

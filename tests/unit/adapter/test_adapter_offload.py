@@ -124,6 +124,19 @@ async def test_a_timeout_ends_a_statement_that_is_being_planned(world: AdapterWo
 
 
 @in_world
+async def test_a_timeout_ends_the_preparation_of_a_statement(world: AdapterWorld) -> None:
+    client = await world.connect()
+    await client.run("CREATE TABLE t (a int, b text); SET statement_timeout = 100")
+    with pytest.raises(StatementCancelled):
+        await client.session.parse("large", f"INSERT INTO t VALUES {values(60_000)}", ())
+    with pytest.raises(StatementCancelled):
+        await client.session.parse("large", f"VALUES {values(60_000)}", ())
+    await client.session.fail()
+    await client.session.parse("small", "INSERT INTO t VALUES ($1, $2)", ())
+    assert "large" not in client.session.statements
+
+
+@in_world
 async def test_views_that_are_read_twice_are_bound_once(world: AdapterWorld) -> None:
     client = await world.connect()
     await client.run("CREATE TABLE t (a int); CREATE VIEW v0 AS SELECT a FROM t")
