@@ -58,15 +58,12 @@ def test_what_is_shared_is_computed_right(server: ServerProcess) -> None:
 
 
 def test_many_constant_rows_are_those_that_were_written(server: ServerProcess) -> None:
-    values = ",".join(f"({n}, 'a{n}', {n}.25, NULL, date '2024-01-01' + {n % 3})" for n in range(1))
-    values += "," + ",".join(f"({n}, 'a{n}', {n}.25, NULL, '2024-01-02')" for n in range(1, 3000))
     plain = ",".join(f"({n}, 'a{n}', {n}.25, NULL, true)" for n in range(3000))
     with server.connect() as connection:
-        for text in (values, plain):
-            shown = "sum(a), max(b), sum(c), count(d), count(e)"
-            query = f"SELECT {shown} FROM (VALUES {text}) v(a, b, c, d, e)"
-            expected = (4498500, "a999", Decimal("4499250.00"), 0, 3000)
-            assert connection.execute(query.encode()).fetchone() == expected
+        shown = "sum(a), max(b), sum(c), count(d), count(e)"
+        query = f"SELECT {shown} FROM (VALUES {plain}) v(a, b, c, d, e)"
+        expected = (4498500, "a999", Decimal("4499250.00"), 0, 3000)
+        assert connection.execute(query.encode()).fetchone() == expected
         ordered = connection.execute(f"VALUES {plain}".encode()).fetchall()
         assert [row[0] for row in ordered] == list(range(3000))
         again = f"WITH v(a) AS (VALUES {plain}) SELECT count(*) FROM v x JOIN v y ON x.a = y.a"
