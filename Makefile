@@ -1,7 +1,7 @@
 # Every target sets up what it needs first; that takes about a second when it is there already.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test checks fast setup setup-test fmt lint types docs docs-sql sql-oracle sql-fuzz semantics bench crash simulate soak fuzz tpch night lock clean
+.PHONY: help run test checks fast setup setup-test fmt lint types docs docs-sql sql-oracle sql-fuzz judge semantics bench crash simulate soak fuzz tpch night lock clean
 
 # The first Python 3.11 or later on the PATH; another one: make PYTHON=/path/to/python3.12
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
@@ -114,6 +114,9 @@ fuzz: setup ## random views against Spark from scratch: from SEED (1000) on, for
 
 sql-oracle: setup-test ## every SQL function beside PostgreSQL, or those of NAMES
 	@$(BIN)/python -m waterclock.testing.sql_oracle $(NAMES)
+
+judge: setup-test ## random queries, views and histories beside PostgreSQL: from SEED (1) on, for MINUTES or until stopped
+	@$(BIN)/python -m waterclock.testing.judge --seed $${SEED:-1} $${MINUTES:+--minutes $$MINUTES}
 
 sql-fuzz: setup-test ## random queries beside PostgreSQL: from SEED (1000) on, for MINUTES or until stopped
 	@$(BIN)/python -m waterclock.testing.sql_fuzz --seed $${SEED:-1000} $${MINUTES:+--minutes $$MINUTES}
