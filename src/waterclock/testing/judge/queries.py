@@ -103,7 +103,16 @@ _EDGES = (
     "3 following",
     "unbounded following",
 )
-_EXCLUSIONS = ("", " exclude current row", " exclude group", " exclude ties", " exclude no others")
+_EXCLUSIONS = (
+    "",
+    " exclude ties",
+    " exclude current row",
+    " exclude group",
+    "",
+    " exclude no others",
+)
+_OF_PEERS = ("sum", "count", "min", "max", "avg", "bool_or", "bool_and")
+"""Functions that do not ask which of two peers comes first."""
 _SET_WORDS = ("except", "union", "intersect", "union all", "except all", "intersect all")
 
 
@@ -474,9 +483,12 @@ class Queries:
         )
         if takes_frame and choices.happens(60):
             unit = choices.pick(("rows", "groups", "range"))
+            peers = name in _OF_PEERS
+            if unit == "groups" and peers and choices.happens(60):
+                order = f"order by {choices.pick([column for column, _ in scope])}"
+                order += choices.pick(ends)
             if unit == "range":
                 numbers = [column for column, kind in scope if kind in ("int4", "int8", "numeric")]
-                peers = name in ("sum", "count", "min", "max", "avg", "bool_or", "bool_and")
                 if not numbers or not peers:
                     return f"{call} over ({part}{order})"
                 order = f"order by {choices.pick(numbers)}{choices.pick(ends)}"
