@@ -18,8 +18,9 @@ import psycopg
 
 CALM_S = 3.0
 """How long after a disturbance errors may still follow from it."""
-ALWAYS = frozenset({"40001", "57014"})
-"""A conflict with another transaction, and a statement that was cancelled or ran out of time."""
+ALWAYS = frozenset({"40001", "40003", "57014"})
+"""A conflict with another transaction; a cancelled statement, or one that ran out of time; and one
+whose outcome is not known when it is given up."""
 CAUSED_BY = {
     "server": frozenset({"57P01", "57P02", "57P03"}),
     "engine": frozenset({"57P01", "57P02", "57P03", "58000", "53200", "55000"}),
