@@ -253,9 +253,8 @@ def test_a_step_that_hangs_is_noticed_and_done_again(server: ServerProcess) -> N
         connection.execute("INSERT INTO held VALUES (2)")
         assert connection.execute("SELECT s FROM sum_held").fetchone() == (3,)
     with urllib.request.urlopen(f"{server.url}/metrics", timeout=60) as answer:
-        [line] = [
-            each for each in answer.read().decode().splitlines() if "hung_steps_total " in each
-        ]
+        lines = answer.read().decode().splitlines()
+    [line] = [each for each in lines if each.startswith("waterclock_hung_steps_total ")]
     assert float(line.split()[1]) >= 1
 
 
