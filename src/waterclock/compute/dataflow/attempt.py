@@ -63,8 +63,11 @@ class Attempt:
         self._context.cancelJobGroup(self.name)
 
     def tasks(self) -> tuple[int, int]:
-        """How many tasks are done, and of how many."""
-        stages = list(self._stages())
+        """How many tasks are done, and of how many; none as far as is known if Spark has gone."""
+        try:
+            stages = list(self._stages())
+        except Exception:  # whatever PySpark stumbles over without its JVM
+            return 0, 0
         done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
         return done, sum(self._parts if stage is None else stage.numTasks for stage in stages)
 
