@@ -273,6 +273,8 @@ class Evaluator:
         self._small_bytes = small_bytes
         self._result_bytes = result_bytes
         shutil.rmtree(folder, ignore_errors=True)
+        # Now, since a result that is small needs no room on a disk that has become full.
+        (folder / "results").mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._life: _Life | None = None
         self._planning: dict[str, Planning] = {}

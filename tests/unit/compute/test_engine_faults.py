@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 
 import pytest
 from pyspark.errors import PySparkException
@@ -68,7 +70,16 @@ def test_correlation_that_can_not_be_resolved_is_not_supported() -> None:
 def test_errors_without_a_name() -> None:
     assert of(None, "java.lang.ArithmeticException: long overflow")[0] == "22003"
     assert of(None, "java.lang.OutOfMemoryError: Java heap space")[0] == "53200"
+    assert of(None, "java.io.IOException: No space left on device")[0] == "53100"
     assert of(None, "java.lang.NullPointerException")[0] == "XX000"
+
+
+def test_a_full_disk_under_our_own_files_is_told_like_the_engines() -> None:
+    with pytest.raises(EngineFault) as caught, told():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert caught.value.sqlstate == "53100"
+    with pytest.raises(ConnectionRefusedError), told():
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "refused")
 
 
 def test_what_the_engine_said_is_logged_at_debug_only_and_not_told(
