@@ -353,7 +353,8 @@ class ClientLife:
             try:
                 await self._read_own(work)
             except WaterclockError as error:
-                if error.sqlstate == "42P01":
+                # A server whose log has failed still names what it knew, for the moment it lives.
+                if error.sqlstate == "42P01" and not self._is_dead:
                     own.exists = False
                 raise
         elif not was:
