@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from waterclock.model.pg_types import PgType
+from waterclock.model.pg_types import NO_MODIFIER, PgType
 from waterclock.sql.dialect import datetimes as dt
 from waterclock.sql.dialect import jsons as js
 from waterclock.sql.dialect.types import (
@@ -43,9 +43,11 @@ def equality_key(value: str, declared: PgType) -> str:
 def may_look_different(declared: PgType) -> bool:
     """Whether values of the type, or elements of it, can be equal and look different.
 
-    Those of `character` have the same length where they are side by side.
+    Values of `character(n)` are all padded to the same length; those without a length are not.
     """
     held = element_type(declared) if is_array(declared) else declared
+    if name_of(held) == "bpchar":
+        return held.modifier == NO_MODIFIER
     return name_of(held) in ("jsonb", "interval") or is_unconstrained(held)
 
 
