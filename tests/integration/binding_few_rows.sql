@@ -91,3 +91,9 @@ select * from a t1 left join lateral (select count(distinct 1) v from b t2 where
 select a.k, x.k, x.*, b.v from a join b using (k) as x
 select k, v, count(*) from a group by grouping sets ((k, (k, v)), k)
 SELECT regexp_replace('foobarrbazz','(.)\1','X'), regexp_replace('aabb','(a)(b)?','[\2]'), regexp_instr('foobarrbazz', '(.)\1'), regexp_replace('xayybz', 'y(.)', '\1')
+SELECT k, v, count(*) FROM a GROUP BY DISTINCT ROLLUP(k), CUBE(k, v)
+SELECT k, v, count(*), grouping(k, v) FROM a GROUP BY DISTINCT GROUPING SETS ((k, v), (v, k), (k), (k), ())
+SELECT k, count(*) FROM a GROUP BY DISTINCT k
+SELECT rtrim(x::text) x FROM (SELECT 'a'::char(3) x, k FROM a EXCEPT SELECT 'a'::bpchar, k FROM b) o
+SELECT rtrim(x::text) x FROM (SELECT 'a'::char(3)::bpchar x, k FROM a UNION SELECT 'a '::bpchar, k FROM b) o
+SELECT count(DISTINCT x) FROM (SELECT CASE WHEN k = 1 THEN 'a'::char(3) ELSE 'a'::bpchar END x FROM a) o

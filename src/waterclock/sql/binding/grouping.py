@@ -109,15 +109,13 @@ class Grouping:
         self._own = _OwnColumns(self._expressions.statement.alias) if has_sets else None
         own = self._own
         elements = [self._element(each, outputs, place, keys) for each in select.group_by]
-        if select.group_distinct and has_sets:
-            raise FeatureNotSupported.of("GROUP BY DISTINCT", select.at)
         for key in keys:
             check_groupable(key)
         if not has_sets:
             plain = ", ".join(key_sql(key) if has_twins(key) else _key(key) for key in keys)
             return Groups(tuple(keys), plain or None, False)
         assert own is not None
-        sets = self._combined(elements)
+        sets = self._combined(elements, distinct=select.group_distinct)
         return Groups(tuple(keys), sets, True, columns=own.source, shown=own.shown)
 
     def _element(
@@ -145,13 +143,15 @@ class Grouping:
             case _:
                 assert_never(element)
 
-    def _combined(self, elements: list[list[list[str]]]) -> str:
-        """Several elements mean every combination of their sets."""
+    def _combined(self, elements: list[list[list[str]]], *, distinct: bool) -> str:
+        """Several elements mean every combination of their sets: each once, if `distinct`."""
         sets: list[list[str]] = [[]]
         for element in elements:
             sets = [
                 [*one, *(k for k in other if k not in one)] for one in sets for other in element
             ]
+        if distinct:
+            sets = list({frozenset(each): each for each in reversed(sets)}.values())[::-1]
         texts = ", ".join(f"({', '.join(each)})" for each in sets)
         return f"GROUPING SETS ({texts})"
 
