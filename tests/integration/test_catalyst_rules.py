@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from waterclock.compute.catalyst.rules import EXCLUDED, PACKAGE, REVIEWED
+from waterclock.compute.catalyst.rules import EXCLUDED, PACKAGE, REVIEWED, excluded_rules
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,9 @@ def test_every_rule_of_spark_was_reviewed(spark: SparkSession) -> None:
 
 
 def test_excluded_rules_do_not_run(spark: SparkSession) -> None:
-    batches = spark._jsparkSession.sessionState().optimizer().batches()
+    session = spark.newSession()
+    session.conf.set("spark.sql.optimizer.excludedRules", excluded_rules())
+    batches = session._jsparkSession.sessionState().optimizer().batches()
     assert rules_of(batches) == REVIEWED.keys()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,10 @@ SEEDS = range(1, 13)
 
 def test_every_answer_is_that_of_postgres(tmp_path: Path, postgres_server: PostgresServer) -> None:
     tally = Tally()
-    with ServerProcess(tmp_path / "data") as server:
-        runner = runner_over(server, postgres_server, tally)
+    with (
+        ServerProcess(tmp_path / "data") as server,
+        closing(runner_over(server, postgres_server, tally)) as runner,
+    ):
         for seed in SEEDS:
             found = runner.run(drawn_case(Choices(seed)), with_restart=seed == SEEDS[-1])
             assert found == [], f"seed {seed}"

@@ -85,7 +85,7 @@ def test_like_agrees_with_its_definition(spark: SparkSession) -> None:
     assert any(matches for _, _, matches in rows)
 
 
-def test_a_match_is_ended_by_a_cancel(evaluator: Evaluator) -> None:
+def test_a_match_is_ended_by_a_cancel(spark: SparkSession, evaluator: Evaluator) -> None:
     slow = (
         "SELECT count(*) AS v FROM range(10000)"
         " WHERE WC_LIKE(concat(repeat('a', 20000), id), concat('%', repeat('a', 4000), 'b'), '')"
@@ -98,9 +98,9 @@ def test_a_match_is_ended_by_a_cancel(evaluator: Evaluator) -> None:
         except EngineFault as error:
             found.append(error)
 
-    thread = threading.Thread(target=run)
+    tracker = spark.sparkContext.statusTracker()
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    tracker = evaluator._spark.sparkContext.statusTracker()
     while not tracker.getActiveJobsIds() and thread.is_alive():
         time.sleep(0.01)
     evaluator.cancel("slow")

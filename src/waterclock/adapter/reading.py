@@ -31,7 +31,7 @@ from waterclock.compute.snapshot import contents_at
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Schema
 from waterclock.model.timeline import EPOCH_MILLIS
-from waterclock.oracle.errors import InvalidAsOf
+from waterclock.oracle.errors import InputGone, InvalidAsOf
 from waterclock.oracle.selection import AsOf, Input, Isolation, Reason, Selection, select
 from waterclock.persist.rows import TIME, row_schema
 from waterclock.persist.state import State
@@ -165,6 +165,9 @@ class Reading:
             hold.close()
             fault.detail = self._readable(collections, hold) or fault.detail
             raise
+        except InputGone as fault:
+            hold.close()
+            raise CollectionGone from fault
         except BaseException:
             hold.close()
             raise

@@ -24,6 +24,8 @@ from waterclock.server.engine_process import EngineProcess
 _LOG = logging.getLogger(__name__)
 _LOOK_S = 1.0
 _ASK_S = 1.0
+_LAST_ANSWER_S = 2.0
+"""How long a question that is under way may take when the engine is to be ended."""
 
 Launch = Callable[[], EngineProcess]
 """Starts an engine, which takes seconds. Raises what keeps it from starting."""
@@ -58,6 +60,7 @@ class EngineKeeper:
         hang if the engine does."""
         self._woken = runtime.event()
         self._watching: Thread | None = None
+        self._asking: Thread | None = None
         self.starts = 0
         """How many engines there have been."""
         self._adopt(first)
@@ -65,7 +68,7 @@ class EngineKeeper:
     def begin(self) -> None:
         """Watch from now on."""
         self._watching = self._runtime.start_thread(self._watch, "waterclock-engine")
-        self._runtime.start_thread(self._ask, "waterclock-engine-asking")
+        self._asking = self._runtime.start_thread(self._ask, "waterclock-engine-asking")
 
     @property
     def deaths(self) -> int:
@@ -86,6 +89,8 @@ class EngineKeeper:
         self._woken.set()
         if self._watching is not None:
             self._watching.join()
+        if self._asking is not None:
+            self._asking.join(_LAST_ANSWER_S)  # it may hang, if the engine does
         process, self._process = self._process, None
         self.live.lost("The server is stopping.")
         if process is not None and ends_engine:

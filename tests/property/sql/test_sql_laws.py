@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from waterclock.sql.ast import CreateStatement
+from waterclock.sql.budget import TooComplex
 from waterclock.sql.errors import SqlFault
 from waterclock.sql.lexer import lex
 from waterclock.sql.parser import Parsed, parse_statements
@@ -75,10 +76,16 @@ def test_a_token_alone_is_the_same_token(text: str) -> None:
 def test_parsing_gives_statements_or_a_fault(text: str) -> None:
     found: tuple[Parsed, ...] = ()
     fault: SqlFault | None = None
+    too_complex: TooComplex | None = None
     try:
         found = parse_statements(text)
     except SqlFault as raised:
         fault = raised
+    except TooComplex as raised:
+        too_complex = raised
+    if too_complex is not None:
+        assert "max_nesting_depth" in str(too_complex.hint)
+        return
     if fault is not None:
         assert fault.position is None or 1 <= fault.position <= len(text) + 1
         assert fault.sqlstate != "XX000"

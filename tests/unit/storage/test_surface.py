@@ -21,7 +21,9 @@ COMMANDS = {
     "append",
     "acquire_capabilities",
 }
-HOUSEKEEPING = {"open", "open_directory", "close", "maintain", "expire_leases", "maintenance"}
+HOUSEKEEPING = {
+    *("open", "open_directory", "close", "maintain", "expire_leases", "maintenance", "runtime"),
+}
 SAME_FOR_COROUTINES = {"append_async"}
 SAME_FOR_MANY = {"downgrade_capabilities"}
 

@@ -55,6 +55,7 @@ def main() -> int:
                     print(described(seed, small, runner.run(small), differences[0]), flush=True)
         except KeyboardInterrupt:
             print("stopped")
+        runner.close()
     print("\n".join(tally.lines()))
     print(f"{wrong} cases differ")
     return 1 if wrong else 0

@@ -112,6 +112,11 @@ class Runner:
             self._ours = self._restart()
             differences.append(Difference("connection", "", "the connection was lost"))
 
+    def close(self) -> None:
+        """End both connections."""
+        self._ours.close()
+        self._theirs.close()
+
     # Forms
 
     def _asked(self, differences: list[Difference], query: Query) -> bool:

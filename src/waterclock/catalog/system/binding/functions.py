@@ -334,7 +334,7 @@ def _arrays() -> Iterator[Function]:
     for oid in (t.INT4, t.INT8):
         held = "INTEGER[]" if oid == t.INT4 else "BIGINT[]"
         for more, step in (((), ""), ((oid,), ", {2}")):
-            by = f"abs({step[2:]})" if step else "1"
+            by = f"abs(nullif({step[2:]}, 0))" if step else "1"  # a step of 0 is another error
             many = f"(CAST({{1}} AS DOUBLE) - {{0}}) / {by} > {_MOST_ROWS}"
             # The bound is inside: a constant series is computed while DuckDB plans.
             end = f"CASE WHEN {many} THEN error('{TOO_MANY_ROWS}') ELSE {{1}} END"
