@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import duckdb
 import pyarrow as pa
 
-from waterclock.catalog.system.binding.functions import TOO_MANY_ROWS, Functions
+from waterclock.catalog.system.binding.functions import STEP_OF_ZERO, TOO_MANY_ROWS, Functions
 from waterclock.catalog.system.binding.live import HERE
 from waterclock.catalog.system.binding.parsing import parse
 from waterclock.catalog.system.binding.queries import BoundStatement, bind_statement
@@ -325,6 +325,8 @@ def translated(error: duckdb.Error) -> CatalogQueryError:
             "generate_series() has too many rows beside the system catalogs",
             hint="Ask for fewer, or read the catalogs in a query of their own.",
         )
+    if STEP_OF_ZERO in text:
+        return InvalidValue("step size cannot equal zero")
     if "GROUP BY" in text:
         message = "column must appear in the GROUP BY clause or be used in an aggregate function"
         return GroupingFault(message)

@@ -311,6 +311,7 @@ def _numbers() -> Iterator[Function]:
 _JOINED = "CASE WHEN {0} IS NOT NULL OR {1} IS NOT NULL THEN list_concat({0}, {1}) END"
 _MOST_ROWS = 1_000_000
 TOO_MANY_ROWS = "wc: a series is too long"
+STEP_OF_ZERO = "wc: a series has a step of zero"
 """What DuckDB says of one, for `answerer.translated`."""
 
 
@@ -334,11 +335,13 @@ def _arrays() -> Iterator[Function]:
     for oid in (t.INT4, t.INT8):
         held = "INTEGER[]" if oid == t.INT4 else "BIGINT[]"
         for more, step in (((), ""), ((oid,), ", {2}")):
-            by = f"abs(nullif({step[2:]}, 0))" if step else "1"  # a step of 0 is another error
+            by = f"abs({step[2:]})" if step else "1"
             many = f"(CAST({{1}} AS DOUBLE) - {{0}}) / {by} > {_MOST_ROWS}"
             # The bound is inside: a constant series is computed while DuckDB plans.
-            end = f"CASE WHEN {many} THEN error('{TOO_MANY_ROWS}') ELSE {{1}} END"
-            series = f"CAST(generate_series({{0}}, {end}{step}) AS {held})"
+            end = f"WHEN {many} THEN error('{TOO_MANY_ROWS}') ELSE {{1}} END"
+            if step:
+                end = f"WHEN {by} = 0 THEN error('{STEP_OF_ZERO}') {end}"
+            series = f"CAST(generate_series({{0}}, CASE {end}{step}) AS {held})"
             yield Function("generate_series", (oid, oid, *more), oid, series, many=True)
     split = "wc_regexp_split({0}, {1})"
     yield Function("regexp_split_to_table", (t.TEXT, t.TEXT), t.TEXT, split, many=True)
