@@ -219,8 +219,8 @@ class Reading:
     async def complete(self, moment: Moment, wanted: Sequence[GlobalId]) -> None:
         """Wait until these are complete at the moment, and tell the oracle.
 
-        Raises `SourceFailed` if what they are made from can not go on. What was complete before is
-        not an answer then, unless AS OF asks for it.
+        Raises `SourceFailed` if what they are made from can not go on, and `NotWritten` while the
+        store can not. What was complete before is not an answer then, unless AS OF asks for it.
         """
         collections = self._with_errors(wanted)
         time = moment.time
@@ -235,9 +235,21 @@ class Reading:
                 self._core.require_sources(collections)
                 self._core.wake()
                 await bell.wait(LOOK_AGAIN_S)
+                if not self._are_complete(collections, time):
+                    self._require_writable()
         read_ts = moment.selection.oracle_read
         if read_ts is not None and time > read_ts:
             self._core.oracle.apply_write(time)
+
+    def _require_writable(self) -> None:
+        """Raise what keeps the store from writing: until it can, nothing becomes complete."""
+        refusal = self._core.store.refusal
+        if refusal is not None:
+            raise type(refusal)(
+                "what is read is not complete, and nothing can be written now",
+                detail=str(refusal),
+                hint=refusal.hint,
+            )
 
     def _are_complete(self, collections: Sequence[GlobalId], time: int) -> bool:
         found = riders.frontiers(self._core.store, collections)

@@ -52,8 +52,8 @@ def refused_write(error: OSError, message: str) -> Unavailable:
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _READ_ONLY = (errno.EROFS,)
 FREE_SPACE = (
-    "Make room on the disk of the data directory; the server goes on by itself. Reads are still"
-    " answered."
+    "Make room on the disk of the data directory; the server goes on by itself. Reads of what is"
+    " complete are still answered."
 )
 MAKE_WRITABLE = "Make the disk of the data directory writable; the server goes on by itself."
 

@@ -97,6 +97,8 @@ class Store:
         """How long it took of late to make an entry durable, when nothing else delayed it."""
         self._planned_events: list[AnyEvent] | None = None
         self._failure: BaseException | None = None
+        self.refusal: NotWritten | None = None
+        """Why the last entry could not be written, if nothing was written since."""
         self.on_failure: Callable[[BaseException], None] | None = None
         """Called once, by the committer, if the store fails while it is open."""
         self.logged_bytes = state.tail_bytes
@@ -173,6 +175,7 @@ class Store:
 
     def _take_back(self, group: Group, error: NotWritten) -> None:
         """Refuse a group whose events are certain not to have become durable."""
+        self.refusal = error
         self._planned_events = None
         self._ahead = Outlook.on(self._committed)
         for waiting in group:
@@ -213,6 +216,7 @@ class Store:
             return False
         finally:
             self._note_sync(self.runtime.precise_s() - began)
+        self.refusal = None
         self.logged_bytes += size
         self._ahead.position += 1
         with self._lock:

@@ -7,6 +7,7 @@ import pytest
 from waterclock.adapter.reading import at_time
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.oracle.selection import Isolation
+from waterclock.persist.errors import FREE_SPACE, DiskFull
 from waterclock.storage.api import ReadCapability
 from waterclock.testing.adapter_world import AdapterWorld, in_world
 
@@ -44,6 +45,27 @@ async def test_a_transaction_reads_one_table_after_another_while_somebody_holds_
     assert await client.rows("SELECT * FROM u") == [(1,)]
     await client.run("COMMIT")
     only_t.close()
+
+
+@in_world
+async def test_a_read_does_not_wait_for_a_disk_that_is_full(world: AdapterWorld) -> None:
+    client = await world.connect()
+    await client.run("CREATE TABLE t (a int); INSERT INTO t VALUES (1)")
+    later = world.core.oracle.read_ts() + 3_600_000
+    append = world.consensus.append
+
+    def refuse(*_: object) -> None:
+        raise DiskFull("could not append to the log", hint=FREE_SPACE)
+
+    world.consensus.append = refuse  # type: ignore[method-assign]
+    with pytest.raises(DiskFull) as caught:
+        await client.rows(f"SELECT * FROM t AS OF {later}")
+    assert caught.value.sqlstate == "53100"
+    assert caught.value.hint == FREE_SPACE
+    assert await client.rows("SELECT * FROM t") == [(1,)]
+    world.consensus.append = append  # type: ignore[method-assign]
+    await client.run("INSERT INTO t VALUES (2)")
+    assert sorted(await client.rows("SELECT * FROM t")) == [(1,), (2,)]
 
 
 def core_choice(world: AdapterWorld) -> int:
