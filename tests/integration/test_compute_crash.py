@@ -21,10 +21,14 @@ from waterclock.testing.crash.views import FIRST, LARGEST, POINTS, STEP, TOTALS,
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(0)]
 
-KILLS = int(os.environ.get("WATERCLOCK_VIEW_KILLS", "6"))
+KILLS = int(os.environ.get("WATERCLOCK_VIEW_KILLS", "9"))
 SEED = int(os.environ.get("WATERCLOCK_CRASH_SEED", "1"))
 STEPS = max(30, 4 * KILLS)
-_ALWAYS = ("hydration", "job", "in a merge", "before a merge", "before the write", "after a step")
+_ALWAYS = (
+    *("hydration", "job", "in a merge", "while sharing", "before a merge", "before the write"),
+    *("open", "after the write", "after a step"),
+)
+assert sorted(_ALWAYS) == sorted(POINTS), "every place is tried in every run"
 
 
 def kills(count: int) -> list[str]:
