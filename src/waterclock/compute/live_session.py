@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from waterclock.errors import EngineDown, WaterclockError
@@ -24,6 +24,14 @@ from waterclock.errors import EngineDown, WaterclockError
 RESTARTING = "A new engine is being started. Try again in a moment."
 _BROKEN = (Py4JNetworkError, ConnectionError, EOFError)
 """How a connection to the JVM ends when the JVM does."""
+
+
+def _is_broken(error: Exception) -> bool:
+    """Whether the connection to the JVM broke. An answer that is empty, which is an error without a
+    trace of a Java exception, is one that was never given.
+    """
+    is_empty = type(error) is Py4JError and "Trace:" not in str(error)
+    return is_empty or isinstance(error, _BROKEN)
 
 
 class Availability(Protocol):
@@ -79,7 +87,7 @@ class Incarnation:
         except EngineDown:
             raise
         except Exception as error:
-            if self.is_over or isinstance(error, _BROKEN):
+            if self.is_over or _is_broken(error):
                 raise EngineDown(
                     "the engine stopped while it was at work",
                     detail="What it computed is lost; nothing was changed.",

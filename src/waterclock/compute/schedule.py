@@ -186,13 +186,23 @@ class Schedule:
         """Let the others of a group go on; True if they keep its dataflow for the moment."""
         if self._engine.is_current(running.group):
             try:
-                self._replace([running], rest)
+                self._replace_or_reopen(running, rest)
             except EngineDown:
                 pass  # they are planned when there is an engine again
             else:
                 return False
         self._put(rest, running.group.without(view.name))
         return True
+
+    def _replace_or_reopen(self, running: Running, rest: Sequence[View]) -> None:
+        """Put the rest of a group into a new one, or open each anew if its state does not fit."""
+        try:
+            self._replace([running], rest)
+        except Damaged as error:
+            names = ", ".join(str(view.name) for view in rest)
+            _LOG.warning("%s: opened anew, since %s", names, error)
+            for view in rest:
+                self._put([view], self._reopen(view))
 
     def pause(self, name: GlobalId) -> None:
         """Wait for the view's step, if there is one, and begin no other before `resume`.

@@ -15,6 +15,7 @@ from waterclock.compute.maintained import Group, View
 from waterclock.compute.schedule import Schedule
 from waterclock.errors import EngineDown
 from waterclock.model.ids import GlobalId
+from waterclock.persist.errors import Damaged
 
 ORDERS, PEOPLE = GlobalId.user(1), GlobalId.user(2)
 
@@ -352,6 +353,33 @@ def test_without_an_engine_only_quiet_groups_move_and_later_all_are_planned_anew
         assert fresh is not busy
         assert fresh.threads
         assert not busy.threads
+    finally:
+        schedule.close()
+
+
+def test_what_is_left_of_a_group_is_opened_anew_if_its_state_does_not_fit() -> None:
+    reopened: list[NamedView] = []
+
+    def misfit(*_: object) -> Group:
+        raise Damaged("the state is that of other operators")
+
+    def reopen(view: View) -> Group:
+        reopened.append(cast(NamedView, view))
+        return cast(Group, Told([cast(NamedView, view)]))
+
+    schedule = Schedule(misfit, move_on, lambda _view: None, reopen, release_s=60)
+    try:
+        group = Told([NamedView(n, ORDERS) for n in (1, 2, 3)])
+        gone, *rest = group.views
+        schedule.add(gone.name, cast(Group, group))
+        running = schedule.of(gone.name)
+        for view in rest:
+            schedule._running[view.name] = running
+        assert schedule.remove(gone.name) is gone
+        assert reopened == rest
+        assert group.dataflow.is_closed
+        assert schedule.groups == [{view.name} for view in rest]
+        assert schedule.tick(120), "they go on"
     finally:
         schedule.close()
 
