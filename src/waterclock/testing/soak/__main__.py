@@ -135,6 +135,7 @@ class Soak:
         sampler.join()
         if survived:
             self._require_calm()
+        self._chaos.release()
         return self._report()
 
     def _watch(self, until: float) -> bool:

@@ -44,6 +44,8 @@ class Chaos:
         self._disk = disk
         self._random = Random(f"{seed}/chaos")
         self._stopping = threading.Event()
+        self._is_calm = threading.Event()
+        self._released = threading.Event()
         self._actions: list[tuple[int, Callable[[], None]]] = [
             (3, self._kill_server),
             (2, self._restart_server),
@@ -60,9 +62,16 @@ class Chaos:
         self.thread = threading.Thread(target=self._run, name="chaos", daemon=True)
 
     def stop(self) -> None:
-        """Return when all that was broken works again."""
+        """Return when all that was broken works again.
+
+        The thread stays until `release`, since the servers it has started end with it.
+        """
         self._stopping.set()
-        self.thread.join()
+        self._is_calm.wait()
+
+    def release(self) -> None:
+        """Nobody needs the servers any more."""
+        self._released.set()
 
     def _run(self) -> None:
         weights = [weight for weight, _ in self._actions]
@@ -72,6 +81,8 @@ class Chaos:
                 action()
             except Exception as fault:
                 self._weather.finding("chaos", f"{fault!r}")
+        self._is_calm.set()
+        self._released.wait()
 
     def _processes(self, role: str) -> list[int]:
         return [pid for pid, found in process_tree(self._server.pid).items() if found == role]
