@@ -75,6 +75,16 @@ class EngineKeeper:
         """How many engines have died."""
         return self._life.died
 
+    @property
+    def problem(self) -> str | None:
+        """Why the engine can not be used at this moment; None if it can. Answers at once."""
+        problem = self.live.problem
+        if problem is None and self._watching is not None:
+            unanswered_s = self._life.unanswered_s(self._runtime.monotonic_s())
+            if unanswered_s is not None:
+                return f"The engine has not answered for {unanswered_s:.0f} s."
+        return problem
+
     def condemn(self, why: str) -> None:
         """The engine is of no use any more, for the reason given: have it replaced."""
         self._verdict = self._verdict or why
@@ -166,5 +176,6 @@ class EngineKeeper:
 
 
 def _say_why(error: Exception) -> None:
+    """Log why an engine could not be started: nothing in that comes from a statement."""
     detail = error.detail if isinstance(error, WaterclockError) else None
     _LOG.error("no new engine could be started: %s (%s)", error, detail)

@@ -2,8 +2,9 @@
 
 The first death is followed by a new engine at once; those that come soon after it by one after a
 rest that doubles. After so many deaths within a while it is given up: something is wrong that a new
-engine does not mend, and whoever runs the server has to know. An engine that has not answered for
-too long counts as dead.
+engine does not mend, and whoever runs the server has to know. An engine that has not answered for a
+few seconds is of no use at the moment (`unanswered_s`), and one that has not answered for too long
+counts as dead (`silent_s`).
 
 All times are seconds of one clock that never goes back, and are arguments.
 """
@@ -12,6 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+UNANSWERED_S = 4.0
+"""An engine that answers is asked every second, so by then it has missed several questions."""
 _FIRST_REST_S = 1.0
 _LONGEST_REST_S = 30.0
 
@@ -62,9 +65,17 @@ class EngineLife:
 
     def silent_s(self, now: float) -> float | None:
         """For how long the engine has not answered, if that is too long."""
-        if self._answered is None or now - self._answered < self._policy.silence_s:
+        return self._unanswered_s(now, self._policy.silence_s)
+
+    def unanswered_s(self, now: float) -> float | None:
+        """For how long the engine has not answered, if that is too long to call it ready."""
+        return self._unanswered_s(now, UNANSWERED_S)
+
+    def _unanswered_s(self, now: float, bound_s: float) -> float | None:
+        answered = self._answered
+        if answered is None or now - answered < bound_s:
             return None
-        return now - self._answered
+        return now - answered
 
     def lost(self, now: float) -> Restart | GiveUp:
         """The engine is dead, or could not be started."""

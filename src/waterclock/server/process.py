@@ -227,7 +227,7 @@ class Server:
     def unready(self) -> str | None:
         """What keeps queries from being answered; None if nothing does."""
         if self.missing is None and self._keeper is not None:
-            return self._keeper.live.problem
+            return self._keeper.problem
         return self.missing
 
     @property
