@@ -82,7 +82,7 @@ class SqlFront:
         self._counted_s = -_COUNT_AGAIN_S
         self._images = 0
         self._imaging = core.runtime.lock()
-        self.answerer = DuckDbAnswerer(self._image, core.budgets.catalog_memory_mb)
+        self.answerer = DuckDbAnswerer(self._image, core.budgets.catalog_memory_mb, core.runtime)
         self.plans = Plans(self.answerer.is_system_relation)
         self.started = core.runtime.now()
         self.locks = AdvisoryLocks(core.runtime)

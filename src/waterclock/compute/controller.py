@@ -77,7 +77,9 @@ class Compute:
         self._storage = storage
         self._notes = notes
         self._live = live
-        self._opening = Opening(storage, notes, live, folder, planners or Planners(), limit)
+        self._opening = Opening(
+            storage, notes, live, folder, planners or Planners(runtime=storage.runtime), limit
+        )
         self._schedule = Schedule(
             self._opening.grouped,
             partial(move_on, storage),

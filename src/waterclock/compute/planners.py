@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any, ClassVar, TypeVar
 
 from waterclock.compute.live_session import Incarnation
 from waterclock.errors import WaterclockError
+from waterclock.runtime import SYSTEM, Runtime
 
 T = TypeVar("T")
 _AT_WORK = 8
@@ -91,12 +92,16 @@ class Planners:
     """Plans one thing per thread. Thread-safe."""
 
     def __init__(
-        self, timeout_s: float = PLAN_TIMEOUT_S, stuck: Callable[[str], None] = lambda _why: None
+        self,
+        timeout_s: float = PLAN_TIMEOUT_S,
+        stuck: Callable[[str], None] = lambda _why: None,
+        runtime: Runtime = SYSTEM,
     ) -> None:
         self._timeout_s = timeout_s
         self._stuck = stuck
-        self._threads = ThreadPoolExecutor(_AT_WORK + _LEFT_BEHIND, "waterclock-planner")
-        self._interrupting = ThreadPoolExecutor(1, "waterclock-planner-end")
+        self._runtime = runtime
+        self._threads = runtime.pool(_AT_WORK + _LEFT_BEHIND, "waterclock-planner")
+        self._interrupting = runtime.pool(1, "waterclock-planner-end")
         self._own = threading.local()
         self._lock = threading.Lock()
         self._left: set[Planning] = set()
@@ -109,17 +114,15 @@ class Planners:
         """
         planning = planning or Planning()
         self._threads.submit(self._work, incarnation, work, planning)
-        try:
-            result: T = planning.outcome.result(self._timeout_s)
-        except TimeoutError:
+        self._runtime.wait([planning.outcome], self._timeout_s)
+        if not planning.outcome.done():
             error = PlanningTooLong(
                 "the statement takes too long to plan",
                 detail=f"No plan was found within {self._timeout_s:g} s.",
                 hint="Simplify the statement, or raise the server's setting plan_timeout.",
             )
-            if self.give_up(planning, error):
-                raise error from None
-            result = planning.outcome.result()
+            self.give_up(planning, error)
+        result: T = planning.outcome.result()
         return result
 
     def give_up(self, planning: Planning, error: WaterclockError) -> bool:

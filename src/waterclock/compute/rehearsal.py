@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import threading
-import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +30,7 @@ from waterclock.compute.spark import with_meaning
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Column, Int, Schema, Text
 from waterclock.persist.rows import row_schema, updates
+from waterclock.runtime import SYSTEM, Runtime, Thread
 
 _LEFT, _RIGHT = GlobalId.user(1), GlobalId.user(2)
 _COLUMNS = Schema((Column("k", Int(64)), Column("v", Text())))
@@ -51,23 +50,32 @@ _log = logging.getLogger(__name__)
 class Rehearsal:
     """A step of a view and a query, run in a thread of its own from `start` on."""
 
-    def __init__(self, incarnation: Incarnation, evaluator: Evaluator, folder: Path) -> None:
+    def __init__(
+        self,
+        incarnation: Incarnation,
+        evaluator: Evaluator,
+        folder: Path,
+        runtime: Runtime = SYSTEM,
+    ) -> None:
         """For one life of the engine. `folder` is where state of views may lie."""
         self._spark = incarnation.spark
         self._evaluator = evaluator
         self._scratch = folder / f"rehearsal-{uuid.uuid4().hex}"
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="rehearsal", daemon=True)
+        self._runtime = runtime
+        self._is_over = runtime.event()
+        self._thread: Thread | None = None
 
     def start(self) -> None:
         """Begin, and return at once."""
-        self._thread.start()
+        self._thread = self._runtime.start_thread(self._run, "rehearsal")
 
     def stop(self) -> None:
         """Cut it short, and wait until nothing of it is running, but not for ever."""
         self._is_over.set()
-        deadline = time.monotonic() + _PATIENCE_S
-        while self._thread.is_alive() and time.monotonic() < deadline:
+        if self._thread is None:
+            return
+        deadline = self._runtime.monotonic_s() + _PATIENCE_S
+        while self._thread.is_alive() and self._runtime.monotonic_s() < deadline:
             with suppress(Exception):  # Spark may have gone, and then so has the job
                 # Again and again: a job that was being planned starts after that.
                 self._spark.sparkContext.cancelJobsWithTag(_TAG)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
 from waterclock.persist.errors import NotWritten, Unavailable
+from waterclock.runtime import SYSTEM
 
 R = TypeVar("R")
 
@@ -19,7 +19,7 @@ class Retry:
     attempts: int = 12
     first_pause_s: float = 0.02
     longest_pause_s: float = 5.0
-    sleep: Callable[[float], None] = time.sleep
+    sleep: Callable[[float], None] = SYSTEM.sleep
 
     def pauses(self) -> Iterator[float]:
         """The pause after each failed attempt but the last."""

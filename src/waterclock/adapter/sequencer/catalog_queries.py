@@ -124,7 +124,7 @@ async def answered(session: SqlSession, text: str, parameters: Parameters = ()) 
     known = answerer.known(text) if not parameters else None
     if known is not None:
         return known
-    cancellation = CatalogCancellation()
+    cancellation = CatalogCancellation(session.front.core.runtime)
     values = [python_value(each) for each in parameters]
     work = partial(answerer.execute, text, values, facts, (), cancellation)
     try:

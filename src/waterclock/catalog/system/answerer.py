@@ -50,6 +50,7 @@ from waterclock.catalog.system.store import CATALOG_MEMORY_MB, Store
 from waterclock.catalog.system.types import REG_TYPES, Types
 from waterclock.errors import WaterclockError
 from waterclock.model.pg_types import PgType
+from waterclock.runtime import SYSTEM, Runtime
 
 _log = logging.getLogger(__name__)
 
@@ -116,10 +117,14 @@ class DuckDbAnswerer:
     """
 
     def __init__(
-        self, image: Callable[[], CatalogImage], memory_mb: int = CATALOG_MEMORY_MB
+        self,
+        image: Callable[[], CatalogImage],
+        memory_mb: int = CATALOG_MEMORY_MB,
+        runtime: Runtime = SYSTEM,
     ) -> None:
         """`memory_mb` bounds what DuckDB takes for all queries, and the rows of each."""
         self._image = image
+        self._runtime = runtime
         self._most_bytes = memory_mb << 20
         self._facts = load_facts()
         self._types = Types(self._facts)
@@ -163,7 +168,9 @@ class DuckDbAnswerer:
             plan = self._plan(sql, parameter_types, session, image)
             with self._store.using(image, session.database, plan.relations) as snapshot:
                 path = snapshot.directory.path(session.search_path, session.current_user)
-                context = Context(snapshot, session, cancellation or Cancellation(), path)
+                context = Context(
+                    snapshot, session, cancellation or Cancellation(self._runtime), path
+                )
                 rows = self._run(plan, self._values(plan, parameters, context), context)
             table = arrow_result(
                 plan.columns,
@@ -250,7 +257,7 @@ class DuckDbAnswerer:
                 raise
             values[lookup.parameter] = found
         for name in plan.session:
-            values[f"s_{name}"] = _session_value(name, context)
+            values[f"s_{name}"] = _session_value(name, context, self._runtime.now)
         # An argument that a function ignores leaves no trace, and DuckDB refuses to be told more.
         return {name: value for name, value in values.items() if name in plan.open}
 
@@ -351,7 +358,7 @@ def _descriptions(plan: BoundStatement) -> tuple[ColumnDescription, ...]:
     return tuple(ColumnDescription(name, type_) for name, type_ in plan.columns)
 
 
-def _session_value(name: str, context: Context) -> Any:
+def _session_value(name: str, context: Context, now: Callable[[], datetime.datetime]) -> Any:
     session = context.session
     match name:
         case "version":
@@ -372,13 +379,13 @@ def _session_value(name: str, context: Context) -> Any:
             return _current_schema(context.snapshot, session)
         case "now" | "started":
             moment = session.now if name == "now" else session.started
-            moment = moment or datetime.datetime.now(datetime.UTC)
+            moment = moment or now()
             return moment.astimezone(datetime.UTC).replace(tzinfo=None)
         case "zone":
             _zone(session)
             return session.settings.get("timezone", "UTC")
         case "local_now":
-            moment = session.now or datetime.datetime.now(datetime.UTC)
+            moment = session.now or now()
             return moment.astimezone(_zone(session)).replace(tzinfo=None)
         case _:
             raise AssertionError(f"no session value is called {name}")

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from waterclock.runtime import SYSTEM, Runtime
+
 
 @dataclass(frozen=True, slots=True)
 class SessionStatement:
@@ -147,8 +149,8 @@ class SessionFacts:
 class Cancellation:
     """One request to stop, from any thread, before, while or after the query runs."""
 
-    def __init__(self) -> None:
-        self._event = threading.Event()
+    def __init__(self, runtime: Runtime = SYSTEM) -> None:
+        self._event = runtime.event()
         self._lock = threading.Lock()
         self._interrupts: list[Callable[[], None]] = []
 

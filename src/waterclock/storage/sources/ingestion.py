@@ -13,7 +13,6 @@ to be done for any source.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -22,6 +21,7 @@ import numpy as np
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
 from waterclock.persist.errors import Fenced, Unavailable
+from waterclock.runtime import SYSTEM, Runtime
 from waterclock.storage.errors import CapabilityInvalid
 from waterclock.storage.sources.api import (
     OFFSET,
@@ -73,6 +73,7 @@ class Ingestion:
         kind: Kind,
         surroundings: Surroundings,
         open_ledger: Callable[[], Ledger],
+        runtime: Runtime = SYSTEM,
     ) -> None:
         self.description = description
         self._kind = kind
@@ -83,7 +84,7 @@ class Ingestion:
         self._envelopes: dict[str, Envelope] = {}
         self._grouping: Grouping | None = None
         self._failed_outputs: dict[GlobalId, Status] = {}
-        self._stopping = threading.Event()
+        self._stopping = runtime.event()
         self._pause_ms = 0
         self.status = Status(Health.STARTING, surroundings.clock())
         self.statistics = Statistics()

@@ -107,7 +107,7 @@ class Ingestions:
         def open_ledger() -> Ledger:
             return Ledger(self._storage, self._store, description, kind.progress, hold)
 
-        ingestion = Ingestion(description, kind, self._surroundings, open_ledger)
+        ingestion = Ingestion(description, kind, self._surroundings, open_ledger, self._runtime)
         with self._lock:
             for name, errors in description.errors.items():
                 self._errors[description.outputs[name]] = errors
