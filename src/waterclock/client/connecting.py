@@ -44,12 +44,13 @@ def _embedded(
 ) -> Connection:
     from waterclock.client.embedded import EmbeddedConnection
     from waterclock.compute.live_session import LiveSession
+    from waterclock.compute.spark import adopt_session
     from waterclock.persist.places import Places
     from waterclock.server.data import Data
     from waterclock.server.engine_keeper import EngineKeeper
     from waterclock.server.engine_process import SparkProcess
     from waterclock.server.loop import LoopThread
-    from waterclock.server.spark import adopted, start_spark
+    from waterclock.server.spark import start_spark
     from waterclock.server.wiring import Database
 
     data = Data(path, Places(log, blobs))
@@ -62,7 +63,7 @@ def _embedded(
             else SparkProcess(spark)
         )
         session = process.spark
-        process.spark = adopted(session)
+        process.spark = adopt_session(session)
         keeper = EngineKeeper(live, process, None)
         database = Database(data, live)
     except BaseException:

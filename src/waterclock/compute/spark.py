@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
@@ -22,6 +22,14 @@ from waterclock.compute.catalyst.now import register_now
 from waterclock.compute.catalyst.rules import excluded_rules
 from waterclock.compute.jvm.classes import EXTENSIONS
 from waterclock.compute.jvm.classes import load as load_classes
+from waterclock.errors import WaterclockError
+
+
+class UnsupportedSession(WaterclockError):
+    """The database can not run on a session of this kind."""
+
+    sqlstate: ClassVar[str] = "0A000"
+
 
 _LOG = logging.getLogger(__name__)
 _JARS = "spark.jars"
@@ -87,6 +95,10 @@ _SPARING = {
 }
 
 
+_CATALOGS = ("spark.sql.catalog", "spark.sql.warehouse")
+"""Where tables are is the program's business."""
+_WORKERS_PYTHON = "spark.sql.execution.pyspark.python"
+_UNDEFINED = "<undefined>"
 _THIS_MACHINE = "local[*]"
 _LEAST_HEAP_MB = 1024
 _MOST_HEAP_MB = 16 * 1024
@@ -133,6 +145,65 @@ def open_session(
     accumulators.handle_error = _hung_up
     register_now(session)
     return session
+
+
+def adopt_session(session: SparkSession) -> SparkSession:
+    """A session of our own on the Spark that a program has started, beside the program's session.
+
+    It shares the program's context and catalogs. It has our classes, functions and settings, and
+    where the program has changed how SQL is read or computed, Spark's own settings. The program's
+    session stays as it is: it gets none of these.
+
+    Raises `UnsupportedSession` for a session of Spark Connect, whose JVM is out of reach.
+    """
+    if not isinstance(session, SparkSession) or not hasattr(session, "_jsparkSession"):
+        raise UnsupportedSession(
+            "a session of Spark Connect can not hold a database",
+            detail="The database runs inside the session's JVM, which is on another machine.",
+            hint="Give connect() an ordinary session, or none, or connect to a server.",
+        )
+    java: Any = session._jsparkSession
+    context = session.sparkContext
+    jvm: Any = context._jvm
+    gateway: Any = context._gateway
+    jar = load_classes(jvm)
+    settings = {**_defaults(session), **_SPEED, **_MEANING}
+    if str(context.master).startswith("local"):
+        # Spark's own choice is the first `python3` of the PATH, which need not have our packages.
+        settings[_WORKERS_PYTHON] = sys.executable
+    else:
+        context._jsc.addJar(str(jar))  # executors elsewhere fetch it
+    extensions = jvm.org.apache.spark.sql.SparkSessionExtensions()
+    jvm.java.lang.Class.forName(
+        EXTENSIONS, True, jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    ).getConstructor(gateway.new_array(jvm.java.lang.Class, 0)).newInstance(
+        gateway.new_array(jvm.java.lang.Object, 0)
+    ).apply(extensions)
+    made = jvm.org.apache.spark.sql.classic.SparkSession(
+        java.sparkContext(),
+        jvm.scala.Option.apply(java.sharedState()),
+        jvm.scala.Option.empty(),
+        extensions,
+        jvm.PythonUtils.toScalaMap(settings),
+        jvm.PythonUtils.toScalaMap({}),
+    )
+    ours = with_meaning(SparkSession(context, made))
+    register_now(ours)
+    return ours
+
+
+def _defaults(session: SparkSession) -> dict[str, str]:
+    """Spark's own values for the settings of SQL that the program's context has changed."""
+    jvm: Any = session.sparkContext._jvm
+    entries = getattr(jvm.org.apache.spark.sql.internal, "SQLConf$").__getattr__("MODULE$")
+    found: dict[str, str] = {}
+    for name, _ in session.sparkContext.getConf().getAll():
+        entry = entries.getConfigEntry(name)
+        if entry is None or name.startswith(_CATALOGS) or not session.conf.isModifiable(name):
+            continue
+        if entry.defaultValueString() != _UNDEFINED:
+            found[name] = entry.defaultValueString()
+    return found
 
 
 def _hung_up(*_: object) -> None:

@@ -12,15 +12,12 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from waterclock.errors import WaterclockError
 from waterclock.server.classes import class_options
 from waterclock.server.engine_process import NOTED, WORKERS, SparkProcess
 from waterclock.server.java import JavaRuntime, find_java
-
-if TYPE_CHECKING:
-    from waterclock.compute.engine import Spark
 
 _STACK = "-Xss64m"
 """Catalyst recurses into expressions. Only what is used of a stack takes memory."""
@@ -93,13 +90,3 @@ def remove_others(scratch: Path) -> None:
     for folder in scratch.parent.iterdir() if scratch.parent.is_dir() else ():
         if folder != scratch:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def adopted(session: Spark) -> Spark:
-    """A session of our own beside one that belongs to somebody else, on the same Spark."""
-    from waterclock.compute.catalyst.now import register_now
-    from waterclock.compute.spark import with_meaning
-
-    ours = with_meaning(session.newSession())
-    register_now(ours)
-    return ours
