@@ -174,6 +174,10 @@ class Reading:
         hold.move(selection.time)
         return Moment(selection, hold)
 
+    def hold_earliest(self, collections: Iterable[GlobalId]) -> Hold:
+        """Hold these as early as each can be read; the last of the times is the first for all."""
+        return self._core.holds.take(self._with_errors(list(collections)))
+
     def extend(self, moment: Moment, collections: Sequence[GlobalId]) -> bool:
         """Let these be read at the moment too; False if one of them began only later."""
         return moment.hold.join(self._with_errors(collections), moment.time)

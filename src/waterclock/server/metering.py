@@ -43,8 +43,8 @@ _KINDS = frozenset(
         *("abort", "alter", "begin", "close", "comment", "commit", "copy", "create", "deallocate"),
         *("declare", "delete", "discard", "drop", "end", "execute", "explain", "fetch", "grant"),
         *("insert", "move", "prepare", "refresh", "release", "reset", "revoke", "rollback"),
-        *("savepoint", "select", "set", "show", "start", "subscribe", "table", "truncate"),
-        *("update", "values", "with"),
+        *("savepoint", "select", "set", "show", "start", "subscribe", "table", "tail"),
+        *("truncate", "update", "values", "with"),
     )
 )
 
@@ -179,7 +179,7 @@ class MeteredSession:
             raise
         finally:
             await _close(batches)
-        timed = None if kind == "subscribe" else time.perf_counter() - began
+        timed = None if kind in ("subscribe", "tail") else time.perf_counter() - began
         self._meter.statement(kind, OK, timed)
 
 

@@ -109,6 +109,9 @@ async def test_the_history_of_progress_can_be_followed(world: AdapterWorld) -> N
         assert gone == known  # replaced as a whole, at one time
         known = come
     assert known == set()
+    tailed = await client.one("TAIL n_progress AS OF EARLIEST UNTIL LATEST")
+    assert tailed.names == found.names
+    assert tailed.rows == found.rows
 
 
 @pytest.mark.semantics(169, 172)

@@ -83,6 +83,27 @@ async def test_contents_come_first_and_then_changes(world: AdapterWorld) -> None
         assert isinstance(new[0], Decimal)
 
 
+@pytest.mark.semantics(171)
+@in_world
+async def test_everything_that_is_known_and_no_more(world: AdapterWorld) -> None:
+    client = await made(world)
+    await client.run("INSERT INTO t VALUES (3, 'three')")
+    await client.run("DELETE FROM t WHERE a = 1")
+    found = await client.rows("TAIL t AS OF EARLIEST UNTIL LATEST")
+    assert body(found) == [(-1, 1, "one"), (1, 1, "one"), (1, 2, "two"), (1, 3, "three")]
+    assert len({row[0] for row in found}) == 3
+    now = await client.rows("SUBSCRIBE t UNTIL LATEST")
+    assert body(now) == [(1, 2, "two"), (1, 3, "three")]
+    assert await client.rows("SUBSCRIBE t WITH (SNAPSHOT = false) UP TO LATEST") == []
+    await client.run("BEGIN")
+    await client.rows("SELECT * FROM t")
+    other = await world.connect()
+    await other.run("INSERT INTO t VALUES (4, 'four')")
+    seen = await client.rows("SUBSCRIBE t AS OF EARLIEST UNTIL LATEST")
+    assert body(seen) == body(found)  # LATEST is the time that the transaction reads at
+    await client.run("COMMIT")
+
+
 @pytest.mark.semantics(98)
 @in_world
 async def test_rows_of_one_time_come_together(world: AdapterWorld) -> None:

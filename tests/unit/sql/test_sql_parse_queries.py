@@ -218,6 +218,19 @@ def test_the_clauses_of_subscribe_come_in_any_order(parse: Parse) -> None:
     )
 
 
+@pytest.mark.semantics(171)
+def test_tail_is_subscribe(parse: Parse) -> None:
+    assert parse("TAIL t WITH (PROGRESS) AS OF 3") == parse("SUBSCRIBE t WITH (PROGRESS) AS OF 3")
+    assert parse("TAIL t AS OF EARLIEST UNTIL LATEST") == parse(
+        "SUBSCRIBE TO t UP TO LATEST AS OF EARLIEST"
+    )
+    assert parse("TAIL t UNTIL 9") == parse("SUBSCRIBE t UP TO 9")
+    assert parse('SUBSCRIBE t AS OF "earliest"') != parse("SUBSCRIBE t AS OF EARLIEST")
+    for around in ("COPY ({}) TO STDOUT", "DECLARE c CURSOR FOR {}", "EXPLAIN {}"):
+        assert parse(around.format("TAIL t")) == parse(around.format("SUBSCRIBE t"))
+    assert parse("SELECT tail, earliest FROM tail AS until") is not None
+
+
 @pytest.mark.parametrize(
     ("text", "position"),
     [
@@ -226,6 +239,8 @@ def test_the_clauses_of_subscribe_come_in_any_order(parse: Parse) -> None:
         ("SUBSCRIBE (t)", 12),
         ("SUBSCRIBE t AS OF", 18),
         ("SUBSCRIBE t UP 5", 16),
+        ("TAIL t UNTIL", 13),
+        ("TAIL t AS OF LATEST UNTIL EARLIEST AS OF 1", 36),
         ("SUBSCRIBE t WITH SNAPSHOT", 18),
         ("SUBSCRIBE t AS OF 1 AS OF 2", 21),
         ("SUBSCRIBE t ENVELOPE NONE", 22),

@@ -11,7 +11,8 @@ cancelled, when UP TO is reached, when what it reads is dropped, or when that ha
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pyarrow as pa
 
@@ -22,7 +23,7 @@ from waterclock.adapter.feeds import Feed
 from waterclock.adapter.following import gone
 from waterclock.adapter.planning import Plan, column_named
 from waterclock.adapter.pumps import Followed
-from waterclock.adapter.reading import Moment
+from waterclock.adapter.reading import Moment as ReadMoment
 from waterclock.adapter.sequencer.catalog_queries import is_for_catalog
 from waterclock.adapter.sequencer.query_plans import described, planned
 from waterclock.adapter.sequencer.times import as_of_time, time_of
@@ -39,8 +40,8 @@ from waterclock.model.schema import Schema
 from waterclock.oracle.selection import AsOf, Isolation
 from waterclock.persist.rows import DIFF, row_schema
 from waterclock.sql import ast, options
-from waterclock.sql.ast.common import ObjectName, QueryText, SortKey
-from waterclock.sql.ast.queries import SubscribeForm
+from waterclock.sql.ast.common import ExpressionText, ObjectName, QueryText, SortKey
+from waterclock.sql.ast.queries import Moment, SubscribeForm
 from waterclock.sql.quoting import quote_name
 
 if TYPE_CHECKING:
@@ -70,18 +71,26 @@ async def subscribe(
     asked = options.by_name(statement.options, ("snapshot", "progress"))
     plan = await _planned(session, statement, parameters=parameters)
     shape = _shape(statement, plan)
-    as_of = await as_of_time(session, statement.as_of)
-    up_to = None
-    if statement.up_to is not None:
-        up_to = await time_of(session, statement.up_to, "UP TO")
+    up_to: int | Literal[Moment.LATEST] | None = None
+    match statement.up_to:
+        case ExpressionText() as written:
+            up_to = await time_of(session, written, "UP TO")
+        case latest:
+            up_to = latest
     wants_contents = "snapshot" not in asked or options.truth(asked["snapshot"])
-    source = await _opened(session, plan, as_of)
-    try:
-        session.watch.require_wanted()
-        feed = await _feed(session, plan, source, shape, as_of, up_to, wants_contents)
-    except BaseException:
-        await source.close()
-        raise
+    with ExitStack() as held:
+        if statement.as_of is Moment.EARLIEST:
+            earliest = held.enter_context(session.front.reading.hold_earliest(plan.inputs))
+            as_of: AsOf | None = AsOf(max(earliest.times.values()))
+        else:
+            as_of = await as_of_time(session, statement.as_of)
+        source = await _opened(session, plan, as_of)
+        try:
+            session.watch.require_wanted()
+            feed = await _feed(session, plan, source, shape, as_of, up_to, wants_contents)
+        except BaseException:
+            await source.close()
+            raise
     session.watch.stop_clock()
     return Rows(shape.described, feed, "SUBSCRIBE")
 
@@ -118,11 +127,14 @@ async def _feed(
     source: _Source,
     shape: Shape,
     as_of: AsOf | None,
-    up_to: int | None,
+    ends: int | Literal[Moment.LATEST] | None,
     wants_contents: bool,
 ) -> Feed:
     moment = _chosen(session, source.collection, as_of)
     try:
+        up_to = ends
+        if isinstance(up_to, Moment):
+            up_to = 1 + (moment.time if as_of is None else _latest(session, source, moment))
         if up_to is not None and up_to < moment.time:
             raise InvalidRange(
                 f"UP TO {up_to} is before the time at which the subscription begins, {moment.time}"
@@ -175,13 +187,19 @@ def _require_right(
             raise gone()
 
 
-def _chosen(session: SqlSession, collection: GlobalId, as_of: AsOf | None) -> Moment:
+def _chosen(session: SqlSession, collection: GlobalId, as_of: AsOf | None) -> ReadMoment:
     """The moment at which it begins: that of the transaction, if that has read already."""
     isolation = Isolation(session.settings.get("transaction_isolation"))
     read = session.transaction.moment
     if as_of is None and read is not None and collection in read.hold.times:
         as_of = AsOf(read.time)
     return session.front.reading.choose([collection], isolation, as_of)
+
+
+def _latest(session: SqlSession, source: _Source, begun: ReadMoment) -> int:
+    """The time at which the collection would be read now, but not one before the beginning."""
+    with closing(_chosen(session, source.collection, None)) as latest:
+        return max(latest.time, begun.time)
 
 
 async def _planned(

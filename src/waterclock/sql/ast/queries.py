@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from waterclock.sql.ast.common import (
     ExpressionText,
@@ -36,6 +36,15 @@ class Query:
     as_of: AsOf | None = None
 
 
+class Moment(Enum):
+    """A time of a subscription that is known only when it begins."""
+
+    EARLIEST = "EARLIEST"
+    """The first time at which everything that is read can be read."""
+    LATEST = "LATEST"
+    """The time at which a SELECT would read now; it is the last one that is shown."""
+
+
 class SubscribeForm(Enum):
     """How changes are shown."""
 
@@ -58,8 +67,8 @@ class Subscribe:
 
     target: ObjectName | QueryText
     options: tuple[Option, ...] = ()
-    as_of: AsOf | None = None
-    up_to: ExpressionText | None = None
+    as_of: AsOf | Literal[Moment.EARLIEST] | None = None
+    up_to: ExpressionText | Literal[Moment.LATEST] | None = None
     envelope: SubscribeEnvelope = field(default=SubscribeEnvelope(SubscribeForm.DIFFS))
     order_by: tuple[SortKey, ...] = ()
 

@@ -15,7 +15,7 @@ from waterclock.sql.ast.common import (
 )
 from waterclock.sql.ast.queries import Query, Subscribe
 from waterclock.sql.parser.options import options
-from waterclock.sql.parser.queries import CHANGES, select, subscribe
+from waterclock.sql.parser.queries import CHANGES, SUBSCRIBE, select, subscribe
 from waterclock.sql.parser.scanning import column_list, condition
 from waterclock.sql.stream import TokenStream
 from waterclock.sql.tokens import Kind
@@ -49,7 +49,7 @@ def _subject(stream: TokenStream) -> Query | Subscribe:
     stream.expect_mark("(")
     if stream.at_any(*CHANGES):
         stream.unsupported(f"COPY of {stream.token.value.upper()}")
-    subject = subscribe(stream) if stream.at("subscribe") else select(stream)
+    subject = subscribe(stream) if stream.at_any(*SUBSCRIBE) else select(stream)
     stream.expect_mark(")")
     return subject
 

@@ -157,6 +157,7 @@ _BY_FIRST_WORD: dict[str, Callable[[TokenStream], Statement]] = {
     "table": select,
     "with": with_in_front,
     "subscribe": subscribe,
+    "tail": subscribe,
     "explain": _explain,
     "insert": insert,
     "update": update,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from waterclock.sql.ast import Statement
 from waterclock.sql.ast.common import (
@@ -20,6 +21,7 @@ from waterclock.sql.ast.queries import (
     Explain,
     ExplainObject,
     ExplainStage,
+    Moment,
     Query,
     Subscribe,
     SubscribeEnvelope,
@@ -45,17 +47,19 @@ def select(stream: TokenStream) -> Query:
     return Query(query(stream), as_of(stream))
 
 
-_CLAUSES = frozenset({"with", "as", "up", "envelope", "within"})
+SUBSCRIBE = ("subscribe", "tail")
+"""TAIL is another word for SUBSCRIBE."""
+_CLAUSES = frozenset({"with", "as", "up", "until", "envelope", "within"})
 
 
 def subscribe(stream: TokenStream) -> Subscribe:
     """SUBSCRIBE; its clauses may come in any order, each once."""
-    stream.expect("subscribe")
+    stream.expect_any(*SUBSCRIBE)
     stream.accept("to")
     target = _subscribed(stream)
     found_options: tuple[Option, ...] = ()
-    time: AsOf | None = None
-    up_to: ExpressionText | None = None
+    time: AsOf | Literal[Moment.EARLIEST] | None = None
+    up_to: ExpressionText | Literal[Moment.LATEST] | None = None
     envelope: SubscribeEnvelope | None = None
     order_by: tuple[SortKey, ...] = ()
     while True:
@@ -63,10 +67,13 @@ def subscribe(stream: TokenStream) -> Subscribe:
             stream.expect("with")
             found_options = options(stream)
         elif stream.at("as", "of") and time is None:
-            time = as_of(stream, _CLAUSES)
-        elif stream.at("up", "to") and up_to is None:
-            stream.expect("up", "to")
-            up_to = condition(stream, _CLAUSES)
+            earliest = stream.accept("as", "of", "earliest")
+            time = Moment.EARLIEST if earliest else as_of(stream, _CLAUSES)
+        elif (stream.at("up", "to") or stream.at("until")) and up_to is None:
+            if not stream.accept("until"):
+                stream.expect("up", "to")
+            latest = stream.accept("latest")
+            up_to = Moment.LATEST if latest else condition(stream, _CLAUSES)
         elif stream.at("envelope") and envelope is None:
             envelope = _subscribe_envelope(stream)
         elif stream.at("within") and not order_by:
@@ -104,7 +111,8 @@ _STAGES: tuple[tuple[tuple[str, ...], ExplainStage], ...] = (
     (("timestamp",), ExplainStage.TIMESTAMP),
 )
 _EXPLAINED = words(
-    "select values table with insert update delete merge subscribe declare execute create refresh"
+    """select values table with insert update delete merge subscribe tail declare execute create
+    refresh"""
 )
 
 

@@ -21,13 +21,13 @@ from waterclock.sql.ast.session import (
 )
 from waterclock.sql.keywords import words
 from waterclock.sql.parser.options import with_options
-from waterclock.sql.parser.queries import select, subscribe
+from waterclock.sql.parser.queries import SUBSCRIBE, select, subscribe
 from waterclock.sql.parser.scanning import expressions
 from waterclock.sql.stream import TokenStream
 from waterclock.sql.tokens import Kind
 from waterclock.sql.types import type_name
 
-_PREPARABLE = words("select values table with insert update delete merge subscribe show")
+_PREPARABLE = words("select values table with insert update delete merge subscribe tail show")
 
 
 def prepare(stream: TokenStream, statement: Callable[[TokenStream], Statement]) -> Prepare:
@@ -87,7 +87,7 @@ def declare(stream: TokenStream) -> DeclareCursor:
         hold = word_found == "with"
     stream.expect("for")
     statement: Query | Subscribe
-    statement = subscribe(stream) if stream.at("subscribe") else select(stream)
+    statement = subscribe(stream) if stream.at_any(*SUBSCRIBE) else select(stream)
     return DeclareCursor(name, statement, binary, scroll, hold)
 
 
