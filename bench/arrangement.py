@@ -21,12 +21,12 @@ import numpy as np
 import pyarrow as pa
 from report import Report, in_turns
 
-from waterclock.compute.arrangement.arrangement import Arrangement
-from waterclock.compute.arrangement.cover import Cover
-from waterclock.compute.arrangement.layout import HASH, Layout
-from waterclock.compute.arrangement.merging import merge
-from waterclock.compute.arrangement.trace import Trace
-from waterclock.compute.arrangement.writing import write_run
+from waterclock.persist.arrangement.arrangement import Arrangement
+from waterclock.persist.arrangement.cover import Cover
+from waterclock.persist.arrangement.layout import HASH, Layout
+from waterclock.persist.arrangement.merging import merge
+from waterclock.persist.arrangement.trace import Trace
+from waterclock.persist.arrangement.writing import write_run
 from waterclock.persist.hashing import Hashes
 from waterclock.persist.rows import DIFF, TIME
 

@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructType
 
-from waterclock.compute.arrangement.arrangement import Arrangement
 from waterclock.compute.catalyst.trees import Builder, Logical
 from waterclock.compute.dataflow.dataflow import Dataflow
 from waterclock.compute.dataflow.program import Program
@@ -20,6 +19,7 @@ from waterclock.compute.dataflow.stage import Stage
 from waterclock.compute.plan.translate import Translation
 from waterclock.compute.relations import Relations
 from waterclock.model.ids import GlobalId
+from waterclock.persist.arrangement.arrangement import Arrangement
 from waterclock.persist.rows import DIFF, TIME
 
 pytestmark = pytest.mark.slow

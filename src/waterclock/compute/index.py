@@ -19,8 +19,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from waterclock.compute.arrangement.arrangement import Arrangement
-from waterclock.compute.arrangement.trace import Trace
 from waterclock.compute.catalyst.types import column_name
 from waterclock.compute.errors import IndexBehind
 from waterclock.compute.kernels.codes import numbers
@@ -28,6 +26,8 @@ from waterclock.compute.kernels.groups import Groups
 from waterclock.compute.kernels.keys import key_columns, key_hashes
 from waterclock.compute.peek import Peek, Shown, is_plain
 from waterclock.compute.snapshot import rows_of
+from waterclock.persist.arrangement.arrangement import Arrangement
+from waterclock.persist.arrangement.trace import Trace
 from waterclock.persist.rows import DIFF, TIME
 
 _PATIENCE_S = 60.0

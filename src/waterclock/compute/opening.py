@@ -29,7 +29,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from waterclock.compute import installed
 from waterclock.compute.api import ERROR_ROWS, Result
-from waterclock.compute.arrangement.arrangement import Arrangement
 from waterclock.compute.catalyst.optimized import optimized
 from waterclock.compute.catalyst.trees import Builder, Logical
 from waterclock.compute.dataflow.dataflow import Dataflow
@@ -50,6 +49,7 @@ from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Schema
 from waterclock.model.timeline import EPOCH_MILLIS
+from waterclock.persist.arrangement.arrangement import Arrangement
 from waterclock.persist.cutting import Limit
 from waterclock.persist.errors import Damaged, FormatTooNew
 from waterclock.persist.notes import Notes

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from waterclock.compute.arrangement.run import Run
+from waterclock.persist.arrangement.run import Run
 
 Key: TypeAlias = tuple[object, ...]
 """A value for each column of the key, none of them null, as Arrow gives them to Python."""

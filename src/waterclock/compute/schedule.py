@@ -27,10 +27,10 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-from waterclock.compute.arrangement.arrangement import Arrangement
 from waterclock.compute.maintained import Group, View
 from waterclock.errors import EngineDown
 from waterclock.model.ids import GlobalId
+from waterclock.persist.arrangement.arrangement import Arrangement
 from waterclock.persist.errors import Damaged
 from waterclock.runtime import SYSTEM, Runtime
 

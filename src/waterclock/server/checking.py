@@ -21,11 +21,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from waterclock.adapter.coordinator import VIEW_PREFIX
-from waterclock.compute.arrangement.cover import Cover, Extent, live
-from waterclock.compute.arrangement.files import is_exchanging, listed
-from waterclock.compute.arrangement.run import verify_file
 from waterclock.compute.installed import decode_state, is_state_key
 from waterclock.errors import WaterclockError
+from waterclock.persist.arrangement.cover import Cover, Extent, live
+from waterclock.persist.arrangement.files import is_exchanging, listed
+from waterclock.persist.arrangement.run import verify_file
 from waterclock.persist.consensus.sqlite import incomplete
 from waterclock.persist.consensus.witness import Witness, read_witness
 from waterclock.persist.inline import read_inline

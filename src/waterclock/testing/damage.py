@@ -33,10 +33,6 @@ import msgspec
 import pyarrow as pa
 
 from waterclock.adapter.coordinator import VIEW_PREFIX
-from waterclock.compute.arrangement.arrangement import Arrangement
-from waterclock.compute.arrangement.cover import Cover, Extent
-from waterclock.compute.arrangement.layout import Layout
-from waterclock.compute.arrangement.writing import write_run
 from waterclock.compute.dataflow.kept import Kept
 from waterclock.compute.installed import state_key
 from waterclock.errors import WaterclockError
@@ -44,6 +40,10 @@ from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Column, Int, Schema, Text
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.persist import intact
+from waterclock.persist.arrangement.arrangement import Arrangement
+from waterclock.persist.arrangement.cover import Cover, Extent
+from waterclock.persist.arrangement.layout import Layout
+from waterclock.persist.arrangement.writing import write_run
 from waterclock.persist.directory import DataDirectory
 from waterclock.persist.maintenance import checkpoint
 from waterclock.persist.notes import Notes

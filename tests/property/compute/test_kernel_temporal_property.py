@@ -26,10 +26,6 @@ from test_kernel_histories_property import (
     within,
 )
 
-from waterclock.compute.arrangement.arrangement import Arrangement
-from waterclock.compute.arrangement.cover import Cover
-from waterclock.compute.arrangement.layout import Layout
-from waterclock.compute.arrangement.writing import write_run
 from waterclock.compute.kernels.errors import NO_ERRORS
 from waterclock.compute.kernels.step import Window
 from waterclock.compute.kernels.temporal import (
@@ -43,6 +39,10 @@ from waterclock.compute.kernels.temporal import (
     waiting,
 )
 from waterclock.compute.kernels.trace import HASH, MemoryTrace
+from waterclock.persist.arrangement.arrangement import Arrangement
+from waterclock.persist.arrangement.cover import Cover
+from waterclock.persist.arrangement.layout import Layout
+from waterclock.persist.arrangement.writing import write_run
 from waterclock.persist.rows import DIFF, TIME
 from waterclock.testing.examples import examples
 

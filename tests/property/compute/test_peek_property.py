@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.compute.arrangement.arrangement import Arrangement
-from waterclock.compute.arrangement.cover import Cover
-from waterclock.compute.arrangement.layout import Layout
-from waterclock.compute.arrangement.writing import write_run
 from waterclock.compute.index import Index
 from waterclock.compute.peek import hash_of
+from waterclock.persist.arrangement.arrangement import Arrangement
+from waterclock.persist.arrangement.cover import Cover
+from waterclock.persist.arrangement.layout import Layout
+from waterclock.persist.arrangement.writing import write_run
 from waterclock.persist.hashing import hash_rows
 from waterclock.persist.rows import DIFF, TIME
 from waterclock.testing.examples import examples

@@ -15,13 +15,13 @@ from waterclock.adapter.api import AtHand, Done, Response, Rows
 from waterclock.adapter.sequencer.writing import NotNullViolated
 from waterclock.adapter.transaction import ReadOnly
 from waterclock.catalog.errors import PermissionDenied
-from waterclock.compute.arrangement.arrangement import Arrangement
-from waterclock.compute.arrangement.cover import Cover
-from waterclock.compute.arrangement.layout import Layout
-from waterclock.compute.arrangement.writing import write_run
 from waterclock.compute.index import Index
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
+from waterclock.persist.arrangement.arrangement import Arrangement
+from waterclock.persist.arrangement.cover import Cover
+from waterclock.persist.arrangement.layout import Layout
+from waterclock.persist.arrangement.writing import write_run
 from waterclock.persist.rows import DIFF, TIME
 from waterclock.testing.adapter_world import AdapterWorld, Client, NotedEngine, taken
 

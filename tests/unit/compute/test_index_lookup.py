@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from waterclock.compute.arrangement.arrangement import Arrangement
-from waterclock.compute.arrangement.cover import Cover
-from waterclock.compute.arrangement.layout import Layout
-from waterclock.compute.arrangement.writing import write_run
 from waterclock.compute.index import Index
 from waterclock.model.errors import NegativeMultiplicity
+from waterclock.persist.arrangement.arrangement import Arrangement
+from waterclock.persist.arrangement.cover import Cover
+from waterclock.persist.arrangement.layout import Layout
+from waterclock.persist.arrangement.writing import write_run
 from waterclock.persist.rows import DIFF, TIME
 
 KINDS = {

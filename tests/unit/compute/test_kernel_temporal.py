@@ -8,10 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from waterclock.compute.arrangement.arrangement import Arrangement
-from waterclock.compute.arrangement.cover import Cover
-from waterclock.compute.arrangement.layout import Layout
-from waterclock.compute.arrangement.writing import write_run
 from waterclock.compute.kernels.step import Step, Window
 from waterclock.compute.kernels.temporal import (
     DUE,
@@ -23,6 +19,10 @@ from waterclock.compute.kernels.temporal import (
     waiting,
 )
 from waterclock.compute.kernels.trace import MemoryTrace
+from waterclock.persist.arrangement.arrangement import Arrangement
+from waterclock.persist.arrangement.cover import Cover
+from waterclock.persist.arrangement.layout import Layout
+from waterclock.persist.arrangement.writing import write_run
 from waterclock.persist.rows import DIFF, TIME
 
 UNTIL = TemporalSpec(("row",), (), (Bound("until", inclusive=False),))

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import pytest
 
-from waterclock.compute.arrangement.arrangement import Arrangement
 from waterclock.compute.maintained import Group, View
 from waterclock.compute.schedule import Schedule
 from waterclock.errors import EngineDown
 from waterclock.model.ids import GlobalId
+from waterclock.persist.arrangement.arrangement import Arrangement
 from waterclock.persist.errors import Damaged
 
 ORDERS, PEOPLE = GlobalId.user(1), GlobalId.user(2)

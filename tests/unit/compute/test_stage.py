@@ -8,8 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from waterclock.compute.arrangement.arrangement import Arrangement
-from waterclock.compute.arrangement.cover import Cover
 from waterclock.compute.dataflow.operators import ReduceOperator
 from waterclock.compute.dataflow.sending import Sending
 from waterclock.compute.dataflow.shape import Shape
@@ -18,6 +16,8 @@ from waterclock.compute.dataflow.stream import unpacked
 from waterclock.compute.dataflow.tick import Arranged, Inbox, Tick
 from waterclock.compute.kernels.aggregates import Aggregate, Function
 from waterclock.compute.kernels.reduce import ReduceSpec
+from waterclock.persist.arrangement.arrangement import Arrangement
+from waterclock.persist.arrangement.cover import Cover
 from waterclock.persist.rows import DIFF, TIME
 
 STAMP = [(TIME, pa.int64()), (DIFF, pa.int64())]

@@ -13,12 +13,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from waterclock.compute.arrangement.cover import Cover
-from waterclock.compute.arrangement.layout import Layout
-from waterclock.compute.arrangement.writing import write_run
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Column, Int, Schema, Text
 from waterclock.model.timeline import EPOCH_MILLIS
+from waterclock.persist.arrangement.cover import Cover
+from waterclock.persist.arrangement.layout import Layout
+from waterclock.persist.arrangement.writing import write_run
 from waterclock.persist.errors import DataInUse
 from waterclock.persist.maintenance import checkpoint
 from waterclock.persist.rows import DIFF, TIME, updates

@@ -29,7 +29,6 @@ from pyspark.sql.functions import col
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from waterclock.compute.arrangement.layout import Layout
 from waterclock.compute.catalyst.trees import Builder, Expression, Logical
 from waterclock.compute.catalyst.types import arrow_schema, column_name, update_struct
 from waterclock.compute.dataflow.columns import BranchColumns
@@ -60,6 +59,7 @@ from waterclock.compute.dataflow.stage import (
 )
 from waterclock.compute.dataflow.structs import REPORT_STRUCTS, output_struct, schema_of
 from waterclock.compute.plan.nodes import Constant, Get, Regroup
+from waterclock.persist.arrangement.layout import Layout
 from waterclock.persist.blob.api import Blob
 
 COUNTED = "mz_rows_without_columns"

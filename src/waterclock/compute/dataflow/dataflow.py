@@ -25,9 +25,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from waterclock.compute.arrangement.arrangement import Arrangement
-from waterclock.compute.arrangement.cover import Cover, Extent, partitions
-from waterclock.compute.arrangement.writing import write_run
 from waterclock.compute.catalyst.evaluation import FEW_ROWS, evaluating
 from waterclock.compute.catalyst.trees import Builder
 from waterclock.compute.dataflow.job import Job, Ticked
@@ -38,6 +35,9 @@ from waterclock.compute.kernels.step import Window
 from waterclock.compute.kernels.temporal import DUE, NEVER, waiting
 from waterclock.compute.plan.nodes import Arrange
 from waterclock.model.ids import GlobalId
+from waterclock.persist.arrangement.arrangement import Arrangement
+from waterclock.persist.arrangement.cover import Cover, Extent, partitions
+from waterclock.persist.arrangement.writing import write_run
 from waterclock.persist.blob.api import Blob
 from waterclock.persist.errors import Damaged
 from waterclock.persist.portions import Listing

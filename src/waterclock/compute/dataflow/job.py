@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from waterclock.compute.arrangement.layout import Layout
 from waterclock.compute.catalyst.trees import Builder
 from waterclock.compute.catalyst.types import column_name
 from waterclock.compute.collecting import collect
@@ -31,6 +30,7 @@ from waterclock.compute.dataflow.tick import Tick
 from waterclock.compute.kernels.linear import negate, union
 from waterclock.compute.plan.nodes import Arrange
 from waterclock.model.ids import GlobalId
+from waterclock.persist.arrangement.layout import Layout
 from waterclock.persist.blob.api import Blob
 from waterclock.persist.consolidate import consolidate
 from waterclock.persist.portions import Listing

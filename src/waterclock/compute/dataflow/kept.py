@@ -21,10 +21,10 @@ from enum import Enum
 
 import msgspec
 
-from waterclock.compute.arrangement.cover import Extent
-from waterclock.compute.arrangement.run import FORMAT
 from waterclock.compute.catalyst.trees import Tree, with_ids
 from waterclock.compute.plan.nodes import Attribute, Generate, Node, inputs_of
+from waterclock.persist.arrangement.cover import Extent
+from waterclock.persist.arrangement.run import FORMAT
 
 OPERATORS = 4
 """To be raised with every change of what an operator keeps, or of which rows belong in it."""

@@ -12,7 +12,6 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from waterclock.compute.arrangement.layout import Layout
 from waterclock.compute.catalyst.types import arrow_type, column_name
 from waterclock.compute.dataflow.program import Stateful
 from waterclock.compute.kernels import aggregates, join, minmax, reduce, single, temporal, topk
@@ -38,6 +37,7 @@ from waterclock.compute.plan.nodes import (
     Threshold,
     TopK,
 )
+from waterclock.persist.arrangement.layout import Layout
 from waterclock.persist.hashing import Hashes
 from waterclock.persist.rows import DIFF, TIME
 

@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from waterclock.compute.arrangement.cover import partition_numbers
 from waterclock.compute.dataflow.exchange import Outgoing
 from waterclock.compute.dataflow.plain import Computed, typed
 from waterclock.compute.dataflow.program import Direct
 from waterclock.compute.kernels.keys import key_columns, key_hashes
 from waterclock.compute.kernels.linear import condensed, negate
+from waterclock.persist.arrangement.cover import partition_numbers
 
 SENT = "mz_sent"
 """The column of the notes of what was sent."""

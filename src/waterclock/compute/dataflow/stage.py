@@ -18,11 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from waterclock.compute.arrangement.cover import EVERY_HASH, Cover, partitions
-from waterclock.compute.arrangement.files import Settling
-from waterclock.compute.arrangement.layout import Layout
-from waterclock.compute.arrangement.trace import Trace
-from waterclock.compute.arrangement.writing import write_run
 from waterclock.compute.dataflow.exchange import COLUMN, Outgoing, delivered
 from waterclock.compute.dataflow.operators import StageOperator, TemporalOperator
 from waterclock.compute.dataflow.sending import SENT, Sending, picked, task_numbers
@@ -41,6 +36,11 @@ from waterclock.compute.kernels.errors import ERROR_SCHEMA
 from waterclock.compute.kernels.linear import condensed, negate, union
 from waterclock.compute.kernels.step import Window
 from waterclock.compute.kernels.versions import VERSION
+from waterclock.persist.arrangement.cover import EVERY_HASH, Cover, partitions
+from waterclock.persist.arrangement.files import Settling
+from waterclock.persist.arrangement.layout import Layout
+from waterclock.persist.arrangement.trace import Trace
+from waterclock.persist.arrangement.writing import write_run
 from waterclock.persist.blob.api import Blob
 
 WRITTEN = "mz_written"

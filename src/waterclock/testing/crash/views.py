@@ -28,7 +28,6 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from waterclock.compute.api import ERROR_ROWS, FRONTIERS_ONLY, Result, Status, View
-from waterclock.compute.arrangement import arrangement, files, writing
 from waterclock.compute.controller import Compute
 from waterclock.compute.dataflow.attempt import Attempt
 from waterclock.compute.live_session import LiveSession
@@ -36,6 +35,7 @@ from waterclock.compute.maintained import Group
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Column, Int, Schema, Text
 from waterclock.model.timeline import EPOCH_MILLIS
+from waterclock.persist.arrangement import arrangement, files, writing
 from waterclock.persist.directory import DataDirectory
 from waterclock.persist.notes import Notes
 from waterclock.persist.plans import together

@@ -15,7 +15,6 @@ import pyarrow as pa
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
 
-from waterclock.compute.arrangement.arrangement import Arrangement
 from waterclock.compute.catalyst.evaluation import FEW_ROWS
 from waterclock.compute.catalyst.optimized import optimized
 from waterclock.compute.catalyst.trees import Builder, Logical
@@ -29,6 +28,7 @@ from waterclock.compute.plan.nodes import Node
 from waterclock.compute.plan.translate import Translation
 from waterclock.compute.relations import Relations
 from waterclock.model.ids import GlobalId
+from waterclock.persist.arrangement.arrangement import Arrangement
 from waterclock.persist.rows import DIFF, TIME
 from waterclock.testing.fuzz.case import Case
 from waterclock.testing.fuzz.histories import Updates, contents, updates

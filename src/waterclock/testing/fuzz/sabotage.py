@@ -13,7 +13,6 @@ from unittest import mock
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from waterclock.compute.arrangement.layout import Layout
 from waterclock.compute.dataflow import chain
 from waterclock.compute.dataflow.operators import (
     DistinctOperator,
@@ -27,6 +26,7 @@ from waterclock.compute.dataflow.operators import (
 from waterclock.compute.dataflow.program import Stateful
 from waterclock.compute.kernels.linear import union
 from waterclock.compute.kernels.trace import Trace
+from waterclock.persist.arrangement.layout import Layout
 from waterclock.persist.rows import DIFF, TIME
 
 

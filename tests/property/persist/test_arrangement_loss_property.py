@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.compute.arrangement.arrangement import Arrangement
-from waterclock.compute.arrangement.cover import Cover, partition_numbers, partitions
-from waterclock.compute.arrangement.layout import HASH, Layout
-from waterclock.compute.arrangement.run import Run
-from waterclock.compute.arrangement.writing import write_run
+from waterclock.persist.arrangement.arrangement import Arrangement
+from waterclock.persist.arrangement.cover import Cover, partition_numbers, partitions
+from waterclock.persist.arrangement.layout import HASH, Layout
+from waterclock.persist.arrangement.run import Run
+from waterclock.persist.arrangement.writing import write_run
 from waterclock.persist.errors import Damaged
 from waterclock.persist.rows import DIFF, TIME
 from waterclock.testing.examples import examples

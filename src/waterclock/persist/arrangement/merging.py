@@ -26,10 +26,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from waterclock.compute.arrangement.cover import Cover, hull
-from waterclock.compute.arrangement.layout import HASH, Layout
-from waterclock.compute.arrangement.run import Run
-from waterclock.compute.arrangement.writing import PIECE_ROWS, RunWriter, divided, rows_for
+from waterclock.persist.arrangement.cover import Cover, hull
+from waterclock.persist.arrangement.layout import HASH, Layout
+from waterclock.persist.arrangement.run import Run
+from waterclock.persist.arrangement.writing import PIECE_ROWS, RunWriter, divided, rows_for
 
 FEWEST = 4
 """Fewer runs than this are not worth a merge."""

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from waterclock.compute.arrangement.arrangement import Arrangement
-from waterclock.compute.arrangement.cover import HASHES, Cover, HashRange, partitions
-from waterclock.compute.arrangement.layout import HASH, Layout
-from waterclock.compute.arrangement.run import Run
-from waterclock.compute.arrangement.trace import Trace
-from waterclock.compute.arrangement.writing import write_run
+from waterclock.persist.arrangement.arrangement import Arrangement
+from waterclock.persist.arrangement.cover import HASHES, Cover, HashRange, partitions
+from waterclock.persist.arrangement.layout import HASH, Layout
+from waterclock.persist.arrangement.run import Run
+from waterclock.persist.arrangement.trace import Trace
+from waterclock.persist.arrangement.writing import write_run
 from waterclock.persist.errors import Damaged
 from waterclock.persist.rows import DIFF, TIME
 

@@ -22,10 +22,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from waterclock.compute.arrangement.cover import Cover
-from waterclock.compute.arrangement.files import Settling, publish, temporary, unavailable
-from waterclock.compute.arrangement.layout import HASH, Layout, consolidated
-from waterclock.compute.arrangement.run import SUMMARY, Summary
+from waterclock.persist.arrangement.cover import Cover
+from waterclock.persist.arrangement.files import Settling, publish, temporary, unavailable
+from waterclock.persist.arrangement.layout import HASH, Layout, consolidated
+from waterclock.persist.arrangement.run import SUMMARY, Summary
 from waterclock.persist.folders import open_private
 from waterclock.persist.hashing import Hashes, hash_rows
 from waterclock.persist.rows import TIME

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from waterclock.compute.arrangement.arrangement import Arrangement
-from waterclock.compute.arrangement.cover import (
+from waterclock.persist.arrangement.arrangement import Arrangement
+from waterclock.persist.arrangement.cover import (
     EVERY_HASH,
     HASHES,
     Cover,
@@ -24,11 +24,11 @@ from waterclock.compute.arrangement.cover import (
     partition_numbers,
     partitions,
 )
-from waterclock.compute.arrangement.files import Settling
-from waterclock.compute.arrangement.layout import Layout, consolidated
-from waterclock.compute.arrangement.merging import FEWEST, RATIO, mergeable
-from waterclock.compute.arrangement.run import Run, matches
-from waterclock.compute.arrangement.writing import ascending_hashes, write_run
+from waterclock.persist.arrangement.files import Settling
+from waterclock.persist.arrangement.layout import Layout, consolidated
+from waterclock.persist.arrangement.merging import FEWEST, RATIO, mergeable
+from waterclock.persist.arrangement.run import Run, matches
+from waterclock.persist.arrangement.writing import ascending_hashes, write_run
 from waterclock.persist.errors import Damaged, FormatTooNew, Unavailable
 from waterclock.persist.rows import DIFF, TIME
 
@@ -196,7 +196,7 @@ def test_a_changed_byte_is_found_by_verifying(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_run(tmp_path, LAYOUT, COVER, counted(10))
-    monkeypatch.setattr("waterclock.compute.arrangement.run.FORMAT", 0)
+    monkeypatch.setattr("waterclock.persist.arrangement.run.FORMAT", 0)
     with pytest.raises(FormatTooNew):
         Run.open(tmp_path, LAYOUT, COVER)
 

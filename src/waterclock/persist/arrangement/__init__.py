@@ -1,4 +1,4 @@
-"""The state of one stateful operator: updates in immutable files, sorted by the hash of their key.
+"""State on disk that is found by key: updates in immutable files, sorted by the hash of their key.
 
 Read in this order: `layout` (which columns), `cover` (what a file holds, and its name), `run` (one
 file), `trace` (all files of a moment, which is what an operator reads), `writing`, `merging`, and

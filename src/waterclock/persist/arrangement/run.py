@@ -33,9 +33,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from waterclock.compute.arrangement.cover import EVERY_HASH, HASHES, Cover, HashRange
-from waterclock.compute.arrangement.files import unavailable
-from waterclock.compute.arrangement.layout import Layout
+from waterclock.persist.arrangement.cover import EVERY_HASH, HASHES, Cover, HashRange
+from waterclock.persist.arrangement.files import unavailable
+from waterclock.persist.arrangement.layout import Layout
 from waterclock.persist.errors import Damaged, FormatTooNew
 from waterclock.persist.hashing import Hashes
 from waterclock.persist.rows import TIME

@@ -20,9 +20,9 @@ from types import TracebackType
 import numpy as np
 import pyarrow as pa
 
-from waterclock.compute.arrangement.cover import EVERY_HASH, HASHES, Cover, HashRange
-from waterclock.compute.arrangement.layout import Layout
-from waterclock.compute.arrangement.run import Run
+from waterclock.persist.arrangement.cover import EVERY_HASH, HASHES, Cover, HashRange
+from waterclock.persist.arrangement.layout import Layout
+from waterclock.persist.arrangement.run import Run
 from waterclock.persist.hashing import Hashes
 
 

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.compute.arrangement import layout as layout_module
-from waterclock.compute.arrangement import merging
-from waterclock.compute.arrangement.arrangement import Arrangement
-from waterclock.compute.arrangement.cover import Cover, partition_numbers, partitions
-from waterclock.compute.arrangement.layout import HASH, Layout
-from waterclock.compute.arrangement.trace import Trace
-from waterclock.compute.arrangement.writing import write_run
+from waterclock.persist.arrangement import layout as layout_module
+from waterclock.persist.arrangement import merging
+from waterclock.persist.arrangement.arrangement import Arrangement
+from waterclock.persist.arrangement.cover import Cover, partition_numbers, partitions
+from waterclock.persist.arrangement.layout import HASH, Layout
+from waterclock.persist.arrangement.trace import Trace
+from waterclock.persist.arrangement.writing import write_run
 from waterclock.persist.hashing import hash_rows
 from waterclock.persist.rows import DIFF, TIME
 from waterclock.testing.examples import examples

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 
-from waterclock.compute.arrangement.cover import Cover
+from waterclock.persist.arrangement.cover import Cover
 from waterclock.persist.errors import refused_write
 from waterclock.persist.folders import FOLDER_MODE
 

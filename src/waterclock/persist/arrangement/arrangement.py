@@ -29,13 +29,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from waterclock.compute.arrangement import files
-from waterclock.compute.arrangement.cover import EVERY_HASH, Cover, Extent, live
-from waterclock.compute.arrangement.layout import Layout
-from waterclock.compute.arrangement.merging import merge, mergeable
-from waterclock.compute.arrangement.run import Run
-from waterclock.compute.arrangement.trace import Trace
-from waterclock.compute.arrangement.writing import PIECE_ROWS, write_run
+from waterclock.persist.arrangement import files
+from waterclock.persist.arrangement.cover import EVERY_HASH, Cover, Extent, live
+from waterclock.persist.arrangement.layout import Layout
+from waterclock.persist.arrangement.merging import merge, mergeable
+from waterclock.persist.arrangement.run import Run
+from waterclock.persist.arrangement.trace import Trace
+from waterclock.persist.arrangement.writing import PIECE_ROWS, write_run
 from waterclock.persist.errors import Damaged
 
 
