@@ -103,6 +103,16 @@ async def prepared(client: Client, text: str, *parameters: pa.Scalar) -> None:
     await client.session.bind("", "s", list(parameters), ())
 
 
+OIDS = {pa.int16(): 21, pa.int32(): 23, pa.int64(): 20, pa.string(): 25}
+
+
+async def prepared_as_sent(client: Client, text: str, *parameters: pa.Scalar) -> None:
+    """Prepare as drivers do that say the types of what they send."""
+    await client.session.close_statement("s")
+    await client.session.parse("s", text, [OIDS[each.type] for each in parameters])
+    await client.session.bind("", "s", list(parameters), ())
+
+
 async def quickly(client: Client, text: str, *parameters: pa.Scalar) -> Response | None:
     """What the quick way says, without anything around it."""
     await prepared(client, text, *parameters)
@@ -175,7 +185,6 @@ async def test_what_takes_more_than_a_look_is_left_alone(world: World) -> None:
     point = LOOKUPS[0]
     assert await is_quick(point, number(1))
     assert not await is_quick(point, number(None))
-    assert not await is_quick(point, pa.scalar(1, pa.int64()))
     assert not await is_quick("SELECT * FROM t WHERE a = $1 AND b = 'y'", number(2))
     assert not await is_quick("SELECT * FROM t WHERE a > $1", number(2))
     assert not await is_quick("SELECT count(*) FROM t WHERE a = $1", number(2))
@@ -189,6 +198,51 @@ async def test_what_takes_more_than_a_look_is_left_alone(world: World) -> None:
     await world.client.run("BEGIN")
     assert not await is_quick(point, number(1))
     await world.client.run("COMMIT")
+
+
+@in_quick_world
+async def test_integers_of_any_size_are_looked_up(world: World) -> None:
+    session = world.client.session
+    for text in LOOKUPS[:3]:
+        for kind in (pa.int16(), pa.int32(), pa.int64()):
+            key = pa.scalar(2, kind)
+            await prepared_as_sent(world.client, text, key)
+            portal = session.portal("")
+            assert portal.shortcut is not None
+            quick = portal.shortcut.run(session, portal.parameters)
+            await session.sync()
+            slow = await ordinarily(world.client, text, number(2))
+            assert sorted(rows_in(quick)) == sorted(slow.rows), (text, kind)
+    beyond = pa.scalar(2**40, pa.int64())
+    await prepared_as_sent(world.client, LOOKUPS[0], beyond)
+    portal = session.portal("")
+    assert portal.shortcut is not None
+    assert portal.shortcut.run(session, portal.parameters) is None, "no int has that value"
+
+
+@in_quick_world
+async def test_integers_of_any_size_are_inserted(world: World) -> None:
+    session, text = world.client.session, "INSERT INTO t VALUES ($1, $2)"
+    for place, kind in enumerate((pa.int16(), pa.int32(), pa.int64())):
+        sent = (pa.scalar(100 + place, kind), pa.scalar("new", TEXT))
+        await prepared_as_sent(world.client, text, *sent)
+        shortcut = session.portal("").shortcut
+        assert shortcut is not None
+        assert shortcut.run(session, sent) is None, "it is new"
+        assert isinstance(shortcut.run(session, sent), Done)
+        await session.sync()
+    found = await world.client.run("SELECT a FROM t WHERE a >= 100 ORDER BY a")
+    assert found[-1].rows == [(100,), (101,), (102,)]
+    beyond = (pa.scalar(2**40, pa.int64()), pa.scalar("new", TEXT))
+    await prepared_as_sent(world.client, text, *beyond)
+    shortcut = session.portal("").shortcut
+    assert shortcut is not None
+    assert shortcut.run(session, beyond) is None, "it is new"
+    assert shortcut.run(session, beyond) is None, "no int has that value"
+    with pytest.raises(WaterclockError) as out_of_range:
+        await taken(await session.execute("", 0))
+    assert out_of_range.value.sqlstate == "22003"
+    await session.sync()
 
 
 @pytest.mark.semantics(93)

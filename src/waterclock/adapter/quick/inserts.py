@@ -1,8 +1,9 @@
 """An INSERT of parameters and plain constants, compiled.
 
-Each value is a parameter of just the type that its column has, or a constant that means the same at
-all times: then a row is made of what the client sent without a look at the text. What converts,
-computes or asks for the time is left to the ordinary way, and so is a null where none may be.
+Each value is a parameter of its column's type, an integer that this type holds, or a constant that
+means the same at all times: then a row is made of what the client sent without a look at the text.
+What converts, computes or asks for the time is left to the ordinary way, and so is a null where
+none may be.
 """
 
 from __future__ import annotations
@@ -23,18 +24,19 @@ from waterclock.adapter.sequencer.writing import (
 )
 from waterclock.catalog.objects import Column, Privilege
 from waterclock.model.ids import GlobalId
-from waterclock.model.pg_types import NO_MODIFIER, TEXT, PgType
+from waterclock.model.pg_types import INT2, INT4, INT8, NO_MODIFIER, TEXT, PgType
 from waterclock.persist.rows import DIFF
 from waterclock.sql import ast
 from waterclock.sql.ast.changes import Rows as ValueRows
 from waterclock.sql.ast.common import ExpressionText
-from waterclock.sql.binding import bind_values
+from waterclock.sql.binding import bind_values, integer_within
 from waterclock.sql.query import parse_expression, tree
 
 if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
 
 _MANY_VALUES = 1_000
+_INTEGERS = frozenset({INT2, INT4, INT8})
 Value: TypeAlias = "int | pa.Scalar"
 """The place of a parameter, from 0 on, or a constant."""
 
@@ -71,10 +73,16 @@ class Template:
 def _array(
     values: Sequence[Value], parameters: Sequence[pa.Scalar], kind: pa.DataType
 ) -> pa.Array | None:
-    """The values as an array; None if one of them is of another type."""
-    scalars = [parameters[v] if isinstance(v, int) else v for v in values]
-    if any(scalar.type != kind for scalar in scalars):
-        return None
+    """The values as an array; None if the type does not hold one of them."""
+    scalars = []
+    for each in values:
+        scalar = parameters[each] if isinstance(each, int) else each
+        if scalar.type != kind:
+            value = integer_within(scalar, kind)
+            if value is None and scalar.is_valid:
+                return None
+            scalar = pa.scalar(value, kind)
+        scalars.append(scalar)
     if len(scalars) == 1:
         return pa.repeat(scalars[0], 1)
     return pa.array(scalars, kind)
@@ -114,7 +122,9 @@ def _value(
         return None
     node = parse_expression(written.text)
     if isinstance(node, tree.Parameter):
-        return node.number - 1 if parameters[node.number - 1] == column.type else None
+        given = parameters[node.number - 1]
+        is_held = given == column.type or {given, column.type} <= _INTEGERS
+        return node.number - 1 if is_held else None
     if not _means_itself(node, column.type):
         return None
     row = bind_values([[written]], [column.type], facts=session.facts())

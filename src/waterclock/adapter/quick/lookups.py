@@ -24,7 +24,7 @@ from waterclock.compute.peek import Key, Shown
 from waterclock.model.ids import GlobalId
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.oracle.selection import Isolation
-from waterclock.sql.binding import ParameterPlace, SimpleQuery
+from waterclock.sql.binding import ParameterPlace, SimpleQuery, integer_within
 
 if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
@@ -77,7 +77,7 @@ class Lookup:
         return Rows(self.columns, AtHand(batches))
 
     def _keys(self, parameters: Sequence[pa.Scalar]) -> list[Key] | None:
-        """The keys to look up; None if a parameter is null or of another type, or if many."""
+        """The keys to look up; None if a parameter is null or does not fit, or if many."""
         filled = []
         for values in self.wanted:
             known = [_value(each, parameters) for each in values]
@@ -92,7 +92,9 @@ def _value(value: object, parameters: Sequence[pa.Scalar]) -> object | None:
     if not isinstance(value, ParameterPlace):
         return value
     scalar = parameters[value.number - 1]
-    known: object = scalar.as_py() if scalar.type == value.held else None
+    if scalar.type != value.held:
+        return integer_within(scalar, value.held)
+    known: object = scalar.as_py()
     return known
 
 

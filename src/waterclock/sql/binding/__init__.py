@@ -18,7 +18,7 @@ from waterclock.sql.binding.api import (
 )
 from waterclock.sql.binding.binder import bind_expression, bind_query, coerce
 from waterclock.sql.binding.rows import bind_values, literal_value
-from waterclock.sql.binding.simple import filled
+from waterclock.sql.binding.simple import filled, integer_within
 from waterclock.sql.dialect.facts import SessionFacts, TextParser
 
 __all__ = [
@@ -38,5 +38,6 @@ __all__ = [
     "bind_values",
     "coerce",
     "filled",
+    "integer_within",
     "literal_value",
 ]

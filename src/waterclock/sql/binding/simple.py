@@ -28,6 +28,7 @@ _ALIKE = frozenset(
     ]
 )
 _INTEGERS = frozenset({"int2", "int4", "int8"})
+_TEXTS = frozenset({"text", "varchar", "name"})
 _FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -62,8 +63,17 @@ def _fitting(scalar: pa.Scalar, held: pa.DataType) -> object | None:
         return value
     if isinstance(value, Decimal):
         return _exactly(value, held)
-    if not (pa.types.is_integer(scalar.type) and pa.types.is_integer(held)):
+    return integer_within(scalar, held)
+
+
+def integer_within(scalar: pa.Scalar, held: pa.DataType) -> int | None:
+    """An integer of any size, if the Arrow type is an integer type that holds it.
+
+    Drivers send an integer in the smallest type that holds it, whatever the column's type is.
+    """
+    if not (scalar.is_valid and pa.types.is_integer(scalar.type) and pa.types.is_integer(held)):
         return None
+    value: int = scalar.as_py()
     try:
         pa.scalar(value, held)
     except (pa.ArrowInvalid, OverflowError):
@@ -98,7 +108,7 @@ def membership_test(
     value: Typed, converted: Typed, others: Sequence[Typed]
 ) -> tuple[Comparison, ...] | None:
     """What `column IN (constants)` asks. A null among them can only make a false one unknown."""
-    if not _is_testable(value) or converted.column is None:
+    if not _is_testable(value) or not (converted.column or _widened(value, converted)):
         return None
     values = []
     for each in others:
@@ -109,6 +119,11 @@ def membership_test(
             return None
         values.append(held)
     return (Comparison(_stored(value), "in", tuple(values)),)
+
+
+def _widened(value: Typed, converted: Typed) -> bool:
+    """Whether an integer was made a wider one: what it equals stays the same."""
+    return name_of(value.type) in _INTEGERS and name_of(converted.type) in _INTEGERS
 
 
 def array_test(left: Typed, converted: Typed, right: Typed) -> tuple[Comparison, ...] | None:
@@ -144,21 +159,18 @@ def _is_testable(value: Typed) -> bool:
 
 
 def _held(constant: Typed, column: Typed) -> object | None:
-    """The constant as a Python value of the column's type, or the place of a parameter of just
-    that type; None if it is neither.
+    """The constant as a Python value of the column's type, or the place of a parameter whose
+    values that type may hold; None if it is neither.
     """
+    have, want = name_of(constant.type), name_of(column.type)
+    are_integers = have in _INTEGERS and want in _INTEGERS
     if constant.parameter is not None and constant.known is None:
-        is_same = name_of(constant.type) == name_of(column.type)
         place = ParameterPlace(constant.parameter, arrow_type(column_type(column.type)))
-        return place if is_same else None
+        return place if have == want or are_integers else None
     scalar = None if constant.known is None else constant.known.scalar
     if scalar is None or not scalar.is_valid:
         return None
-    have, want = name_of(constant.type), name_of(column.type)
-    texts = ("text", "varchar", "name")
-    if have != want and not (
-        (have in _INTEGERS and want in _INTEGERS) or (have in texts and want in texts)
-    ):
+    if have != want and not are_integers and not (have in _TEXTS and want in _TEXTS):
         return None
     value = _in_python(scalar)
     if value is None:
