@@ -7,6 +7,7 @@ import pytest
 from waterclock.adapter.connections import NoSecrets, settings_of
 from waterclock.adapter.secrets import KEY_BYTES, SecretBox, SecretUnreadable
 from waterclock.catalog.objects import Connection
+from waterclock.storage.sources.aws.clients import AwsAccess, Role, access_of
 from waterclock.testing.adapter_world import AdapterWorld, in_world
 
 STATEMENTS = """
@@ -45,3 +46,63 @@ async def test_secrets_that_can_not_be_opened(world: AdapterWorld) -> None:
         settings_of(catalog, connection.id, None)
     with pytest.raises(SecretUnreadable):
         settings_of(catalog, connection.id, SecretBox(bytes(KEY_BYTES)))
+
+
+AWS = """
+CREATE SECRET key AS 'hush';
+CREATE CONNECTION aws TO AWS (ACCESS KEY ID 'AKIA', SECRET ACCESS KEY = SECRET key,
+    SESSION TOKEN SECRET key, REGION 'eu-west-1', ENDPOINT 'http://127.0.0.1:9',
+    ASSUME ROLE ARN = 'arn:aws:iam::1:role/r', ASSUME ROLE SESSION NAME 'me',
+    ASSUME ROLE EXTERNAL ID 'x')
+"""
+
+
+@in_world
+async def test_connections_to_aws(world: AdapterWorld) -> None:
+    client = await world.connect()
+    await client.run(AWS)
+    [connection] = [i for i in world.core.current.items() if isinstance(i, Connection)]
+    found = access_of(world.core.connection_settings(connection.id))
+    assert found == AwsAccess(
+        "aws",
+        "eu-west-1",
+        "http://127.0.0.1:9",
+        "AKIA",
+        "hush",
+        "hush",
+        role=Role("arn:aws:iam::1:role/r", "me", "x"),
+    )
+    assert "hush" not in repr(found)
+    [(_, text)] = await client.rows("SHOW CREATE CONNECTION aws")
+    assert text.startswith("CREATE CONNECTION waterclock.public.aws TO AWS (ACCESS KEY ID = 'AKIA'")
+    assert "SECRET ACCESS KEY = SECRET waterclock.public.key" in text
+    assert (await client.fails("DROP SECRET key")).sqlstate == "2BP01"
+    await client.run("ALTER SECRET key AS 'other'")
+    assert access_of(world.core.connection_settings(connection.id)).secret_key == "other"
+    await client.run("CREATE SECRET id AS 'AKIA'")
+    keys = "ACCESS KEY ID SECRET id, SECRET ACCESS KEY SECRET key"
+    wrong = {
+        "ACCESS KEY ID 'a'": "42601",
+        "SECRET ACCESS KEY SECRET key": "42601",
+        "ACCESS KEY ID 'a', SECRET ACCESS KEY 'plain'": "42601",
+        "SESSION TOKEN SECRET key": "42601",
+        f"{keys}, PROFILE 'p'": "42601",
+        f"{keys}, ASSUME ROLE SESSION NAME 'p'": "42601",
+        f"{keys}, ENDPOINT 'localhost:9000'": "42601",
+        f"{keys}, HOST 'h'": "42601",
+    }
+    for rest, sqlstate in wrong.items():
+        text = f"CREATE CONNECTION d TO AWS ({rest})"
+        assert (await client.fails(text)).sqlstate == sqlstate, rest
+
+
+@in_world
+async def test_only_superusers_lend_the_identity_of_the_server(world: AdapterWorld) -> None:
+    client = await world.connect()
+    await client.run("CREATE ROLE bob; GRANT CREATE ON SCHEMA public TO bob")
+    await client.run("CREATE CONNECTION own TO AWS (REGION 'eu-west-1')")
+    await client.run("SET ROLE bob; CREATE SECRET k AS 'x'")
+    for rest in ("REGION 'eu-west-1'", "PROFILE 'p'", "ASSUME ROLE ARN 'arn:aws:iam::1:role/r'"):
+        refused = await client.fails(f"CREATE CONNECTION d TO AWS ({rest})")
+        assert refused.sqlstate == "42501", rest
+    await client.run("CREATE CONNECTION d TO AWS (ACCESS KEY ID 'a', SECRET ACCESS KEY SECRET k)")

@@ -1,8 +1,8 @@
 """CREATE of clusters, secrets and connections, ALTER SECRET; and REFRESH, which nobody needs.
 
 A cluster is a name. A secret is sealed before it goes anywhere. A connection is a definition for
-whoever reads from another system: its options are checked here, and used there. What must not be
-seen may only be given as a secret.
+whoever reads from another system: its options are checked here (`connection_options`), and used
+there.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from waterclock.adapter.api import Done, Notice, Response
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planning import name_of
 from waterclock.adapter.secrets import SecretBox
+from waterclock.adapter.sequencer import connection_options
 from waterclock.adapter.sequencer.naming import full_name
 from waterclock.catalog import items, privileges
 from waterclock.catalog.catalog import Catalog
@@ -39,7 +40,6 @@ from waterclock.sql.ast.common import (
     StringValue,
 )
 from waterclock.sql.binding import bind_values
-from waterclock.sql.errors import SyntaxFault
 from waterclock.sql.printing import create_text
 
 if TYPE_CHECKING:
@@ -146,48 +146,19 @@ def _secret_value(session: SqlSession, written: ExpressionText, parameters: Para
 
 # Connections
 
-_TLS = ("ssl key", "ssl certificate", "ssl certificate authority")
-_CONNECTION_OPTIONS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "postgres": (
-        ("host", "database"),
-        ("port", "user", "password", "ssl mode", *_TLS),
-    ),
-    "kafka": (
-        (),
-        (
-            "broker",
-            "brokers",
-            "security protocol",
-            "sasl mechanisms",
-            "sasl username",
-            "sasl password",
-            "progress topic",
-            "progress topic replication factor",
-            *_TLS,
-        ),
-    ),
-    "confluent schema registry": (("url",), ("username", "password", *_TLS)),
-    "aws": (
-        (),
-        ("region", "endpoint", "access key id", "secret access key", "session token"),
-    ),
-}
-"""For each kind: the options that it must have, and those that it may."""
-_ONLY_SECRET = frozenset(
-    {"password", "sasl password", "ssl key", "secret access key", "session token"}
-)
-_WITH_OPTIONS = ("validate",)
-
 
 async def create_connection(
     session: SqlSession, statement: ast.CreateConnection, _: Parameters
 ) -> Response:
     if statement.or_replace:
         raise Unsupported("CREATE OR REPLACE CONNECTION is not supported")
-    if statement.kind not in _CONNECTION_OPTIONS:
+    if not connection_options.is_known(statement.kind):
         raise Unsupported(f"CREATE CONNECTION TO {statement.kind.upper()} is not supported")
-    _check_options(statement)
+    connection_options.check(statement)
     async with session.changing() as draft:
+        if connection_options.borrows_identity(statement):
+            what = "create connections without keys of their own"
+            privileges.check_superuser(draft.catalog, session.role.oid, what)
         site = _site(session, draft, statement.name)
         if statement.if_not_exists and _is_taken(session, draft.catalog, statement.name):
             return _exists(session, f'connection "{site.name}"', "CREATE CONNECTION")
@@ -211,26 +182,6 @@ async def create_connection(
         items.create_connection(draft, site, statement.kind, sql, definition, used)
         await session.commit_draft(draft)
     return Done("CREATE CONNECTION")
-
-
-def _check_options(statement: ast.CreateConnection) -> None:
-    required, more = _CONNECTION_OPTIONS[statement.kind]
-    asked = options.by_name(statement.connection_options, (*required, *more))
-    options.by_name(statement.options, _WITH_OPTIONS)
-    for name in required:
-        if name not in asked:
-            raise SyntaxFault(f"{name.upper()} option is required")
-    if statement.kind == "kafka" and ("broker" in asked) == ("brokers" in asked):
-        raise SyntaxFault("either BROKER or BROKERS is required")
-    for option in asked.values():
-        if option.value is None:
-            raise SyntaxFault(f"{option.name} requires a parameter", option.position)
-        if option.name in _ONLY_SECRET and not isinstance(option.value, SecretValue):
-            raise SyntaxFault(
-                f"{option.name.upper()} must be given as a secret",
-                option.position,
-                hint="Use CREATE SECRET, and SECRET name as the value.",
-            )
 
 
 def _complete(
