@@ -15,13 +15,15 @@ import logging
 import math
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from waterclock.adapter.backpressure import Backpressure
 from waterclock.adapter.budgets import Budgets
 from waterclock.adapter.connections import settings_of
 from waterclock.adapter.errors import SourceFailed
-from waterclock.adapter.holds import Holds
+from waterclock.adapter.holds import Holder, Holds
+from waterclock.adapter.read_holds import ReadHolds
 from waterclock.adapter.results import Spool
 from waterclock.adapter.retention import kept_longer
 from waterclock.adapter.secrets import SecretBox
@@ -121,6 +123,7 @@ class Coordinator:
         self.engine = opened.availability
         self.follow(self.current, self.current.collections(), frozenset())
         self.catalog.follow = self.follow
+        self.read_holds = ReadHolds(storage, store, self.holds)
         self.tables.advance()
         self.backpressure = Backpressure(budgets.backlog, self.runtime.monotonic_s)
         self._observed = -math.inf
@@ -136,7 +139,7 @@ class Coordinator:
                 self.connection_settings,
                 large_bytes=0 if executors is None else executors.worth_bytes,
             ),
-            self.holds.take,
+            partial(self.holds.take, holder=Holder("source")),
             interval_ms=pace.tick_ms,
             changed=self._ingested,
             delay_s=self.backpressure.delay_s,
@@ -236,6 +239,7 @@ class Coordinator:
             self._advanced = now
             self.tables.advance()
             self.oracle.renew()
+            self.read_holds.prune(self.current)
             behind = self.pace.retain_ms
             # The times first: what is made from here on is later than they are, and stays.
             usual, elsewhere = self.runtime.wall_ms() - behind, compaction(self, behind)

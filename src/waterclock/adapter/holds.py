@@ -9,6 +9,7 @@ were, and no read is left.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from waterclock.adapter.errors import CollectionGone
@@ -16,7 +17,7 @@ from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
 from waterclock.model.timeline import EPOCH_MILLIS, Timeline
 from waterclock.runtime import Runtime
-from waterclock.storage.api import ReadCapability
+from waterclock.storage.api import ReadCapability, Token
 from waterclock.storage.controller import Storage
 from waterclock.storage.errors import CapabilityUnknown
 from waterclock.storage.subscription import Subscription
@@ -25,11 +26,25 @@ _NOWHERE: Mapping[str, int] = MappingProxyType({})
 _NONE: Mapping[GlobalId, int] = MappingProxyType({})
 
 
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds, as it is shown: what kind of reader, and its name or number."""
+
+    kind: str
+    name: str | None = None
+
+
+_SOMEBODY = Holder("read")
+
+
 class Hold:
     """Some collections, readable from a time on until it is closed."""
 
-    def __init__(self, holds: Holds, times: Mapping[GlobalId, int]) -> None:
+    def __init__(
+        self, holds: Holds, times: Mapping[GlobalId, int], holder: Holder = _SOMEBODY
+    ) -> None:
         self._holds = holds
+        self.holder = holder
         self.times = dict(times)
         """Each collection's since when it was taken, or the time it was moved to."""
 
@@ -135,6 +150,12 @@ class Holds:
             return frozenset(self._kept)
 
     @property
+    def tokens(self) -> frozenset[Token]:
+        """By which the durable holds are known to storage."""
+        with self._lock:
+            return frozenset(each.token for each in self._kept.values())
+
+    @property
     def taken(self) -> int:
         """How many holds are open."""
         with self._lock:
@@ -151,11 +172,16 @@ class Holds:
             kept = self._kept.items()
             return tuple(c for c, each in kept if each.frontier.timeline != EPOCH_MILLIS)
 
-    def take(self, collections: Iterable[GlobalId]) -> Hold:
+    def opened(self) -> list[tuple[Holder, Mapping[GlobalId, int]]]:
+        """All holds that are open, and from when on each keeps its collections."""
+        with self._lock:
+            return [(hold.holder, hold.times) for hold in self._open]
+
+    def take(self, collections: Iterable[GlobalId], holder: Holder = _SOMEBODY) -> Hold:
         """Hold all of them at their sinces; `CollectionGone` if one is not known any more."""
         with self._lock:
             times = {c: _time(self._known(c).frontier) for c in collections}
-            hold = Hold(self, times)
+            hold = Hold(self, times, holder)
             self._open.add(hold)
             return hold
 

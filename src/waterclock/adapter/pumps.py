@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from waterclock.adapter.errors import CollectionGone
 from waterclock.adapter.following import Step, Steps, gone
+from waterclock.adapter.holds import Holder
 from waterclock.adapter.reading import LOOK_AGAIN_S, Bell
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
@@ -106,7 +107,7 @@ class Pump:
         errors = core.errors_of(followed.collection)
         watched = (followed.collection, *errors)
         try:
-            self._hold = core.holds.take(watched)
+            self._hold = core.holds.take(watched, Holder("subscriptions"))
         except CollectionGone as error:
             raise gone() from error
         self._hold.move(after)

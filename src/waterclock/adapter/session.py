@@ -41,6 +41,7 @@ from waterclock.adapter.errors import (
     UnknownStatement,
 )
 from waterclock.adapter.feeds import Feed
+from waterclock.adapter.holders import holders
 from waterclock.adapter.offload import SMALL_TEXT
 from waterclock.adapter.portals import (
     Portal,
@@ -172,6 +173,7 @@ class SqlSession:
             sessions=lambda: [activity_of(each) for each in self.front.all_sessions()],
             stored_bytes=lambda id_: stored_bytes(self.front.core.store, GlobalId.parse(id_)),
             stop=lambda pid, ends: stop(self, pid, ends=ends),
+            holds=lambda: holders(self.front.core),
             locks=self.locks,
         )
 

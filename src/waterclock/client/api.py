@@ -18,6 +18,8 @@ from waterclock.errors import WaterclockError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from waterclock.client.read_holds import ReadHold
+
 
 class NoSpark(WaterclockError):
     """A DataFrame was asked for, and there is no Spark session to have it in."""
@@ -99,6 +101,18 @@ class Connection(Protocol):
         """The changes of a relation, given by its name as SQL writes it, or of a query.
 
         The first changes are the contents, unless there shall be no snapshot.
+        """
+
+    def hold(
+        self,
+        *relations: str,
+        name: str | None = None,
+        as_of: int | None = None,
+        lease_s: float = 60.0,
+    ) -> ReadHold:
+        """Keep relations readable as they are now, or were at `as_of`, until that is closed.
+
+        A hold with a name can be taken up again by it, after a crash and before its lease ends.
         """
 
     def append(self, table: str, rows: pa.Table | pa.RecordBatch | DataFrame) -> int:

@@ -30,6 +30,7 @@ from waterclock.adapter.api import (
 from waterclock.client.api import Changes, Result
 from waterclock.client.changes import Pending
 from waterclock.client.numbers import decimals, fitting, scalar
+from waterclock.client.read_holds import ReadHold
 from waterclock.client.statements import copy_text, subscribe_text
 from waterclock.errors import WaterclockError
 from waterclock.model.pg_types import PgType, column_type
@@ -75,6 +76,7 @@ class EmbeddedConnection:
         self._turn = threading.RLock()
         self._numbers = itertools.count(1)
         self._subscriptions: list[EmbeddedSubscription] = []
+        self._holds: list[ReadHold] = []
         self._session = loop.run(self._connect())
 
     async def _connect(self) -> Session:
@@ -95,6 +97,20 @@ class EmbeddedConnection:
         self._subscriptions.append(begun)
         return begun
 
+    def hold(
+        self,
+        *relations: str,
+        name: str | None = None,
+        as_of: int | None = None,
+        lease_s: float = 60.0,
+    ) -> ReadHold:
+        def connect() -> EmbeddedStatements:
+            return EmbeddedStatements(self._loop.run(self._connect()), self._loop)
+
+        held = ReadHold(connect, self.subscribe, relations, name=name, as_of=as_of, lease_s=lease_s)
+        self._holds.append(held)
+        return held
+
     def append(self, table: str, rows: pa.Table | pa.RecordBatch | DataFrame) -> int:
         given = as_table(rows)
         with self._turn:
@@ -104,6 +120,8 @@ class EmbeddedConnection:
     def close(self) -> None:
         closed, self._closed = self._closed, None
         if closed is not None:
+            for hold in self._holds:
+                hold.close()
             for each in self._subscriptions:
                 each.close()
             self._loop.run(self._session.terminate())
@@ -120,6 +138,21 @@ class EmbeddedConnection:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class EmbeddedStatements:
+    """A further session, for what must not wait for the statements of the connection."""
+
+    def __init__(self, session: Session, loop: LoopThread) -> None:
+        self._session = session
+        self._loop = loop
+
+    def sql(self, text: str, *parameters: object) -> Result:
+        table, tag = self._loop.run(_run(self._session, text, parameters))
+        return Result(decimals(table), tag)
+
+    def close(self) -> None:
+        self._loop.run(self._session.terminate())
 
 
 class EmbeddedSubscription:

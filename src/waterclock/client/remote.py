@@ -20,6 +20,7 @@ from waterclock.client.api import Changes, Result
 from waterclock.client.changes import PROGRESSED, Pending
 from waterclock.client.embedded import WrongParameters, as_table, schema_of
 from waterclock.client.numbers import decimals, fitting
+from waterclock.client.read_holds import ReadHold
 from waterclock.client.statements import checked_name, copy_text, subscribe_text
 from waterclock.errors import WaterclockError
 from waterclock.model.manner import IntervalStyle
@@ -57,6 +58,7 @@ class RemoteConnection:
         self._spark = spark
         self._turn = threading.RLock()
         self._subscriptions: list[RemoteSubscription] = []
+        self._holds: list[ReadHold] = []
         self._connection = connected(dsn)
 
     def sql(self, text: str, *parameters: object) -> Result:
@@ -81,6 +83,20 @@ class RemoteConnection:
         self._subscriptions.append(begun)
         return begun
 
+    def hold(
+        self,
+        *relations: str,
+        name: str | None = None,
+        as_of: int | None = None,
+        lease_s: float = 60.0,
+    ) -> ReadHold:
+        def connect() -> RemoteConnection:
+            return RemoteConnection(self._dsn)
+
+        held = ReadHold(connect, self.subscribe, relations, name=name, as_of=as_of, lease_s=lease_s)
+        self._holds.append(held)
+        return held
+
     def append(self, table: str, rows: pa.Table | pa.RecordBatch | DataFrame) -> int:
         given = as_table(rows)
         columns = self._columns(table, given.column_names)
@@ -102,6 +118,8 @@ class RemoteConnection:
             return described(self._connection, text)
 
     def close(self) -> None:
+        for hold in self._holds:
+            hold.close()
         for each in self._subscriptions:
             each.close()
         self._connection.close()
@@ -123,6 +141,7 @@ class RemoteSubscription:
 
     def __init__(self, connection: psycopg.Connection[Any], text: str) -> None:
         self._connection = connection
+        self._is_closed = False
         try:
             self._columns = described(connection, text)
             self._schema = schema_of(self._columns)
@@ -158,11 +177,12 @@ class RemoteSubscription:
         try:
             return next(self._changes)
         except psycopg.Error as error:
-            if self._connection.closed and error.sqlstate is None:
+            if self._is_closed:
                 raise StopIteration from error
             raise ServerError.of(error) from error
 
     def close(self) -> None:
+        self._is_closed = True
         self._connection.close()
 
     def __enter__(self) -> Self:

@@ -49,7 +49,7 @@ from waterclock.persist.records import AnyEvent
 from waterclock.persist.state import State
 from waterclock.persist.store import Plan
 from waterclock.storage import riders
-from waterclock.storage.api import ReadCapability, WriteCapability
+from waterclock.storage.api import ReadCapability, Token, WriteCapability
 from waterclock.storage.contents import amount_waiting
 from waterclock.storage.controller import Storage
 from waterclock.storage.errors import UnknownCollection
@@ -285,6 +285,14 @@ class Compute:
         rows = group.rows_of(name)
         why = self._rebuilt.get(name)
         return Status(health, group.upper, rows, running.problem, progress, why)
+
+    def input_tokens(self) -> dict[Token, GlobalId]:
+        """The rights by which views read their inputs, each with the view that holds it."""
+        return {
+            Token(token): view
+            for view, note in installed.all_views(self._notes)
+            for token, _ in note.inputs.values()
+        }
 
     def backlogs(self) -> list[Backlog]:
         """What the views have yet to take in, of those that are stepped and are not broken.

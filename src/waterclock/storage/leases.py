@@ -36,6 +36,11 @@ class Leases:
         deadline = self._deadlines.get(token)
         return deadline is not None and deadline <= self._clock()
 
+    def left_ms(self, token: str) -> int | None:
+        """How long the lease still runs, 0 if it is over; None for a token without one."""
+        deadline = self._deadlines.get(token)
+        return None if deadline is None else max(0, deadline - self._clock())
+
     def over(self) -> list[str]:
         """The tokens whose lease has run out."""
         now = self._clock()

@@ -11,6 +11,7 @@ Where only a token is known, as after a restart, `held` tells the capability as 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -139,16 +140,60 @@ def release_own_writers(collections: Iterable[GlobalId]) -> Plan[None]:
 def hold(collection: GlobalId, time: int) -> Plan[ReadCapability]:
     """A new read capability at the time, which must be readable."""
 
+    return _held_at(collection, time, None)
+
+
+def lease(storage: Storage, collection: GlobalId, time: int, lease_ms: int) -> Plan[ReadCapability]:
+    """`hold`, by a capability that expires unless it is renewed: for somebody outside."""
+
+    def plan(state: State) -> tuple[list[AnyEvent], ReadCapability]:
+        events, given = granted(state)
+        storage._leases.renew(given.token, lease_ms)
+        return events, given
+
+    granted = _held_at(collection, time, lease_ms)
+    return plan
+
+
+def _held_at(collection: GlobalId, time: int, lease_ms: int | None) -> Plan[ReadCapability]:
     def plan(state: State) -> tuple[list[AnyEvent], ReadCapability]:
         shard = commands.shard_of(state, collection)
         held = shard.since is not None and shard.since <= time
         assert held, f"{collection} is not held at {time}"
         token = commands.new_token()
-        kept = records.Capability(token, Right.READ, time, None)
+        kept = records.Capability(token, Right.READ, time, lease_ms)
         given = ReadCapability(token, collection, commands.frontier_of(shard.timeline, time))
         return [Granted(shard.id, kept)], given
 
     return plan
+
+
+def lease_left_ms(storage: Storage, token: Token) -> int | None:
+    """How long the lease of a capability still runs; None for one that never expires."""
+    return storage._leases.left_ms(token)
+
+
+class Reader(NamedTuple):
+    """A read capability that somebody holds."""
+
+    token: Token
+    collection: GlobalId
+    since: int
+    lease_ms: int | None
+
+
+def readers(store: Store) -> list[Reader]:
+    """Every read capability there is, for showing who holds what back. Tokens stay inside."""
+
+    def look(state: State) -> list[Reader]:
+        return [
+            Reader(Token(kept.id), GlobalId.parse(name), kept.frontier, kept.lease_ms)
+            for name, shard in state.shards.items()
+            for kept in shard.capabilities.values()
+            if kept.right is Right.READ and kept.frontier is not None
+        ]
+
+    return store.read(look)
 
 
 def frontiers(

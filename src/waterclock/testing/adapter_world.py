@@ -81,6 +81,9 @@ class NoEngine:
         """How a test lets a view be doing."""
         return self.statuses[output]
 
+    def input_tokens(self) -> dict[Token, GlobalId]:
+        return {}
+
     def tick(self, _: float | None = None) -> bool:
         return False
 
@@ -267,9 +270,11 @@ class AdapterWorld:
 
 
 @asynccontextmanager
-async def adapter_world(folder: Path, spark: Spark | None = None) -> AsyncIterator[AdapterWorld]:
+async def adapter_world(
+    folder: Path, spark: Spark | None = None, *, pace: Pace | None = None
+) -> AsyncIterator[AdapterWorld]:
     """A world that is closed at the end, off the event loop."""
-    world = await asyncio.to_thread(AdapterWorld, folder, None, spark)
+    world = await asyncio.to_thread(AdapterWorld, folder, pace, spark)
     try:
         yield world
     finally:

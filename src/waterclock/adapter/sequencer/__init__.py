@@ -27,6 +27,7 @@ from waterclock.adapter.sequencer import (
     listings,
     objects,
     queries,
+    read_holds,
     relations,
     roles,
     sessions,
@@ -62,6 +63,7 @@ _RUN: dict[type[Any], Run] = {
     **listings.RUN,
     **objects.RUN,
     **queries.RUN,
+    **read_holds.RUN,
     **relations.RUN,
     **roles.RUN,
     **sessions.RUN,
@@ -74,7 +76,10 @@ _RUN: dict[type[Any], Run] = {
 _TRIES = 10
 _AT_ONCE = frozenset(
     kind
-    for module in (alterations, external, grants, ingestion, objects, relations, roles, table_as)
+    for module in (
+        *(alterations, external, grants, ingestion, objects, read_holds, relations, roles),
+        table_as,
+    )
     for kind in module.RUN
 )
 """Statements that change the catalog. They take effect at once, even in a transaction block."""

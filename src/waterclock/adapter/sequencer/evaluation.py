@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from waterclock.adapter.errors import NewerThanTransaction, Unsupported
+from waterclock.adapter.holds import Holder
 from waterclock.adapter.own_writes import rows_over, rows_with
 from waterclock.adapter.picking import pick
 from waterclock.adapter.planning import Plan
@@ -99,6 +100,7 @@ def chosen(session: SqlSession, plan: Plan, as_of: AsOf | None) -> Moment:
     if as_of is not None or not transaction.in_block:
         among = indexes_on(session.front.core.current, plan.inputs)
         moment = reading.choose(list(plan.inputs), isolation, as_of, among=among)
+        moment.hold.holder = _reader(session)
         if as_of is None:
             transaction.close()
             transaction.moment = moment
@@ -111,6 +113,7 @@ def chosen(session: SqlSession, plan: Plan, as_of: AsOf | None) -> Moment:
     if transaction.moment is None:
         everything = core.holds.known(timeline)
         transaction.moment = reading.choose(list(plan.inputs), isolation, among=everything)
+        transaction.moment.hold.holder = _reader(session)
     elif transaction.moment.selection.timeline != timeline.id:
         first = transaction.moment.selection.inputs
         common_timeline(core, [*(each.id for each in first), *plan.inputs])  # tells which
@@ -122,6 +125,10 @@ def chosen(session: SqlSession, plan: Plan, as_of: AsOf | None) -> Moment:
         )
     transaction.read(plan.tables)
     return transaction.moment
+
+
+def _reader(session: SqlSession) -> Holder:
+    return Holder("transaction", str(session.startup.process_id))
 
 
 def _lock(session: SqlSession, plan: Plan, as_of: AsOf | None) -> None:

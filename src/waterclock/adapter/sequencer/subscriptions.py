@@ -21,6 +21,7 @@ from waterclock.adapter.envelopes import Shape
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.feeds import Feed
 from waterclock.adapter.following import gone
+from waterclock.adapter.holds import Holder
 from waterclock.adapter.planning import Plan, column_named
 from waterclock.adapter.pumps import Followed
 from waterclock.adapter.reading import Moment as ReadMoment
@@ -131,6 +132,7 @@ async def _feed(
     wants_contents: bool,
 ) -> Feed:
     moment = _chosen(session, source.collection, as_of)
+    moment.hold.holder = Holder("subscription", str(session.startup.process_id))
     try:
         up_to = ends
         if isinstance(up_to, Moment):

@@ -74,6 +74,9 @@ class Calls:
         numbers = {**dict.fromkeys(("database", "classid", "objid"), oid), "objsubid": d.SMALLINT}
         held = {**numbers, "pid": number, "mode": text, "waitstart": d.TIMESTAMP}
         locks = connection.list_type(connection.struct_type(held))
+        kept = {**dict.fromkeys(("holder", "kind", "owner", "object_id"), text)}
+        kept |= {"since": d.BIGINT, "lease_ms": d.BIGINT, "expires_at": d.TIMESTAMP}
+        holds = connection.list_type(connection.struct_type(kept))
         lock_key = [d.BIGINT, number, number]
         signatures: list[tuple[Callable[..., Any], list[Any] | None, Any]] = [
             (self._objects.format_type, [oid, number], text),
@@ -117,6 +120,7 @@ class Calls:
             (self._session.unlock, [*lock_key, text], boolean),
             (self._session.unlock_all, [number], text),
             (self._session.locks, [number], locks),
+            (self._session.holds, [number], holds),
             (self._session.blocking, [number], connection.list_type(number)),
             (text_calls.divisor, [d.BIGINT], d.BIGINT),
             (text_calls.shifted, [d.BIGINT, text, d.BIGINT, number], d.BIGINT),

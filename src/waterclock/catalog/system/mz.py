@@ -159,4 +159,12 @@ MZ_RELATIONS: tuple[tuple[str, str, Columns], ...] = (
         "mz_object_dependencies",
         (("object_id", _TEXT), ("referenced_object_id", _TEXT)),
     ),
+    (
+        MZ_INTERNAL,
+        "mz_read_holds",
+        (
+            *(("holder", _TEXT), ("kind", _TEXT), ("owner", _TEXT), ("object_id", _TEXT)),
+            *(("since", _INT8), ("lease_ms", _INT8), ("expires_at", _TIMESTAMPTZ)),
+        ),
+    ),
 )

@@ -86,6 +86,22 @@ class ShownLock:
     waits_since: datetime.datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class ShownHold:
+    """What keeps the past of a collection: who, of what kind, and from when on.
+
+    `owner` is the role of a user's hold. Times are milliseconds since 1970.
+    """
+
+    holder: str | None
+    kind: str
+    owner: str | None
+    object_id: str
+    since: int
+    lease_ms: int | None = None
+    expires_ms: int | None = None
+
+
 class SessionLocks(Protocol):
     """The advisory locks of the session; and what others hold."""
 
@@ -142,6 +158,8 @@ class SessionFacts:
     """How much is stored of the collection with that id."""
     stop: Callable[[int, bool], bool] = lambda _pid, _ends: False
     """Cancels what a session runs, or ends it; tells whether there is one."""
+    holds: Callable[[], Sequence[ShownHold]] = tuple
+    """Who keeps the past of which collection, as it is now."""
     locks: SessionLocks | None = None
     """The advisory locks; None if nobody has any."""
 

@@ -122,6 +122,16 @@ class SessionCalls:
             for each in (() if known is None else known.shown())
         ]
 
+    def holds(self, _: int) -> list[dict[str, Any]]:
+        return [
+            {
+                **{"holder": each.holder, "kind": each.kind, "owner": each.owner},
+                **{"object_id": each.object_id, "since": each.since, "lease_ms": each.lease_ms},
+                "expires_at": None if each.expires_ms is None else _moment(each.expires_ms),
+            }
+            for each in self._contexts.current.session.holds()
+        ]
+
     def blocking(self, pid: int) -> list[int]:
         known = self._contexts.current.session.locks
         return [] if known is None else list(known.blocking(pid))
@@ -160,6 +170,10 @@ class SessionCalls:
 
 def _lock_key(first: int, second: int, kind: int) -> LockKey:
     return LockKey.of(first, None if kind == 1 else second)
+
+
+def _moment(millis: int) -> datetime.datetime:
+    return _in_utc(datetime.datetime.fromtimestamp(millis / 1000, datetime.UTC))
 
 
 def _in_utc(moment: datetime.datetime) -> datetime.datetime:

@@ -11,6 +11,7 @@ from waterclock.sql.ast.changes import Copy, Delete, Insert, Truncate, Update, W
 from waterclock.sql.ast.common import StringValue
 from waterclock.sql.ast.objects import Alter, CommentOn, Drop, Unsupported
 from waterclock.sql.ast.queries import Explain, Query, Subscribe
+from waterclock.sql.ast.read_holds import AlterReadHold, CreateReadHold, DropReadHold
 from waterclock.sql.ast.relations import (
     CreateDatabase,
     CreateIndex,
@@ -114,6 +115,9 @@ Statement = (
     | Unlisten
     | Notify
     | CreateStatement
+    | CreateReadHold
+    | AlterReadHold
+    | DropReadHold
     | RefreshMaterializedView
     | AlterRole
     | AlterSetting
@@ -131,6 +135,7 @@ Statement = (
 
 __all__ = [
     "Alter",
+    "AlterReadHold",
     "AlterRole",
     "AlterSecret",
     "AlterSetting",
@@ -144,6 +149,7 @@ __all__ = [
     "CreateDatabase",
     "CreateIndex",
     "CreateMaterializedView",
+    "CreateReadHold",
     "CreateRole",
     "CreateSchema",
     "CreateSecret",
@@ -159,6 +165,7 @@ __all__ = [
     "Delete",
     "Discard",
     "Drop",
+    "DropReadHold",
     "Execute",
     "Explain",
     "Fetch",

@@ -19,6 +19,12 @@ from waterclock.sql.parser.copy import copy
 from waterclock.sql.parser.grants import grant, revoke
 from waterclock.sql.parser.objects import alter, comment, drop
 from waterclock.sql.parser.queries import explain, select, subscribe
+from waterclock.sql.parser.read_holds import (
+    READ_HOLD,
+    alter_read_hold,
+    create_read_hold,
+    drop_read_hold,
+)
 from waterclock.sql.parser.roles import create_role
 from waterclock.sql.parser.sessions import (
     close,
@@ -91,11 +97,15 @@ def _prepare(stream: TokenStream) -> Statement:
 
 def _alter(stream: TokenStream) -> Statement:
     _refuse_by_name(stream)
+    if stream.at("alter", *READ_HOLD):
+        return alter_read_hold(stream)
     return alter(stream)
 
 
 def _drop(stream: TokenStream) -> Statement:
     _refuse_by_name(stream)
+    if stream.at("drop", *READ_HOLD):
+        return drop_read_hold(stream)
     return drop(stream)
 
 
@@ -134,6 +144,8 @@ def _create_other(stream: TokenStream) -> Statement:
         return create_index(stream, default=True)
     if stream.accept("index"):
         return create_index(stream, default=False)
+    if stream.accept(*READ_HOLD):
+        return create_read_hold(stream)
     if word := stream.accept_any("role", "user", "group"):
         return create_role(stream, login=word == "user")
     word = stream.accept_any(*_BY_CREATED_KIND)

@@ -80,11 +80,17 @@ _LOCKS = (
     f"{_nulls('SMALLINT', 'tuple')}, {_nulls('VARCHAR', 'virtualxid', 'virtualtransaction')} "
     "FROM (SELECT unnest(wc_locks(0)) AS s)"
 )
+_HOLDS = (
+    "SELECT s.holder AS holder, s.kind AS kind, s.owner AS owner, s.object_id AS object_id, "
+    "s.since AS since, s.lease_ms AS lease_ms, s.expires_at AS expires_at "
+    "FROM (SELECT unnest(wc_holds(0)) AS s)"
+)
 LIVE = {
-    "pg_locks": Live(_LOCKS),
-    "pg_settings": Live(_SETTINGS),
-    "pg_prepared_statements": Live(_STATEMENTS),
-    "pg_cursors": Live(_CURSORS),
-    "pg_stat_activity": Live(_ACTIVITY, ("pg_database", "pg_authid")),
-    "pg_stat_database": Live(_DATABASES, ("pg_database",)),
+    ("pg_catalog", "pg_locks"): Live(_LOCKS),
+    ("pg_catalog", "pg_settings"): Live(_SETTINGS),
+    ("pg_catalog", "pg_prepared_statements"): Live(_STATEMENTS),
+    ("pg_catalog", "pg_cursors"): Live(_CURSORS),
+    ("pg_catalog", "pg_stat_activity"): Live(_ACTIVITY, ("pg_database", "pg_authid")),
+    ("pg_catalog", "pg_stat_database"): Live(_DATABASES, ("pg_database",)),
+    ("mz_internal", "mz_read_holds"): Live(_HOLDS),
 }

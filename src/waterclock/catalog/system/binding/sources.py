@@ -285,8 +285,8 @@ class Sources:
             seen = _SEEN.get(relation.name)
             stored = f'{place}."{relation.schema}.{relation.name}"'
             text = f"(SELECT * FROM {stored} WHERE {seen}) AS {inner}" if seen else text
-        if relation.schema == "pg_catalog" and relation.name in LIVE:
-            live = LIVE[relation.name]
+        live = LIVE.get((relation.schema, relation.name))
+        if live is not None:
             text = f"({live.sql}) AS {inner}"
             self._statement.relations |= {("pg_catalog", needed) for needed in live.needs}
         return as_source(text, self._aliased(table, alias))

@@ -1,0 +1,71 @@
+"""Who holds what back: every reader that keeps the past of a collection, as the catalog shows it.
+
+Durable holds are the read capabilities of storage: those of users (read holds), those of views and
+indexes on their inputs, and the one by which the system keeps the usual span of history. The holds
+of sessions and sources live in memory, over the last of these. The since of a collection is the
+least of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from waterclock.adapter.read_holds import KIND, Shown
+from waterclock.catalog.catalog import Catalog
+from waterclock.catalog.objects import Role
+from waterclock.catalog.system.session import ShownHold
+from waterclock.storage import riders
+
+if TYPE_CHECKING:
+    from waterclock.adapter.coordinator import Coordinator
+
+
+def holders(core: Coordinator) -> list[ShownHold]:
+    """All holds on relations that are in the catalog, and on what belongs to them."""
+    catalog = core.current
+    objects = _objects(catalog)
+    rows = [*_durable(core, catalog), *_of_sessions(core)]
+    return [row for row in rows if row.object_id in objects]
+
+
+def _objects(catalog: Catalog) -> set[str]:
+    return {str(c) for item in catalog.items() for c in (item.id, *item.collections)}
+
+
+def _durable(core: Coordinator, catalog: Catalog) -> Iterator[ShownHold]:
+    """The capabilities that storage keeps. Nobody is told of their tokens."""
+    users = {token: each for each in core.read_holds.shown() for token in each.tokens}
+    system = core.holds.tokens
+    views = core.compute.input_tokens()
+    for reader in riders.readers(core.store):
+        since, collection = reader.since, str(reader.collection)
+        user = users.get(reader.token)
+        if user is not None:
+            yield _of_user(core, catalog, user, collection, since)
+        elif reader.token in system:
+            yield ShownHold(None, "retention", None, collection, since)
+        elif reader.token in views:
+            view = str(views[reader.token])
+            yield ShownHold(view, "view", None, collection, since)
+        else:
+            left = riders.lease_left_ms(core.storage, reader.token)
+            expires = None if left is None else core.runtime.wall_ms() + left
+            yield ShownHold(None, "capability", None, collection, since, reader.lease_ms, expires)
+
+
+def _of_user(
+    core: Coordinator, catalog: Catalog, hold: Shown, collection: str, since: int
+) -> ShownHold:
+    owner = catalog.objects.get(hold.owner)
+    name = owner.name if isinstance(owner, Role) else None
+    expires = core.runtime.wall_ms() + hold.left_ms
+    return ShownHold(hold.name, KIND, name, collection, since, hold.lease_ms, expires)
+
+
+def _of_sessions(core: Coordinator) -> Iterator[ShownHold]:
+    """Holds in memory; those of users are durable as well, and shown as such."""
+    for holder, times in core.holds.opened():
+        if holder.kind != KIND:
+            for collection, since in times.items():
+                yield ShownHold(holder.name, holder.kind, None, str(collection), since)
