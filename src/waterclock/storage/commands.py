@@ -127,11 +127,28 @@ def _misstated(
     )
 
 
+def bound_of(frontier: Frontier[int]) -> Bound:
+    """The frontier as records have it: one whole number, or none.
+
+    Durable collections are on total orders. `NotATime` refuses a frontier of anything else, such
+    as of pairs: it would have several elements, which nothing below can hold.
+    """
+    elements = frontier.elements
+    if not elements:
+        return None
+    if len(elements) == 1 and type(elements[0]) is int:
+        return elements[0]
+    raise NotATime(
+        f"frontier {frontier} is not that of a durable collection",
+        detail="The times of a collection are whole numbers, so its frontiers have one element.",
+    )
+
+
 def _bound(shard: Shard, frontier: Frontier[int]) -> Bound:
-    """The frontier as records have it; `ForeignTime` if it is of another timeline."""
+    """`bound_of`; `ForeignTime` if the frontier is of another timeline."""
     if frontier.timeline.id != shard.timeline:
         raise ForeignTime(shard.timeline, frontier.timeline.id)
-    return frontier.only()
+    return bound_of(frontier)
 
 
 def create(
@@ -145,9 +162,10 @@ def create(
     timeline = description.timeline.id
     if start.timeline.id != timeline:
         raise ForeignTime(timeline, start.timeline.id)
-    read = records.Capability(new_token(), Right.READ, start.only(), lease_ms)
+    first = _first(start)
+    read = records.Capability(new_token(), Right.READ, first, lease_ms)
     fills = description.writers is Writers.STORAGE
-    write = records.Capability(new_token(), Right.WRITE, start.only(), None if fills else lease_ms)
+    write = records.Capability(new_token(), Right.WRITE, first, None if fills else lease_ms)
     detail: dict[str, Any] = {"writers": description.writers.value}
     if fills:
         detail["writer"] = write.id
@@ -161,7 +179,7 @@ def create(
             )
         for granted in (read, write):
             leases.renew(granted.id, granted.lease_ms)
-        created = Created(shard, timeline, encode_schema(description.schema), detail, _first(start))
+        created = Created(shard, timeline, encode_schema(description.schema), detail, first)
         events: list[AnyEvent] = [created, Granted(shard, read), Granted(shard, write)]
         given = new_token() if fills else Token(write.id)
         frontier = start.timeline.empty() if fills else start
@@ -174,7 +192,7 @@ def create(
 
 
 def _first(start: Frontier[int]) -> int:
-    first = start.only()
+    first = bound_of(start)
     if first is None:
         raise NotATime("a collection can not begin at the empty frontier, which is after all times")
     return first

@@ -149,8 +149,8 @@ class Storage:
         """
         at = capability.frontier if as_of is None else as_of
         schema = self._store.commit(commands.check(capability, self._leases))
-        begin = at.only()
-        if not capability.frontier <= at or begin is None:
+        begin = commands.bound_of(at)
+        if begin is None or not capability.frontier <= at:
             raise TimeForgotten(
                 f"collection {capability.id} can not be read at {at} with a capability"
                 f" at {capability.frontier}"
