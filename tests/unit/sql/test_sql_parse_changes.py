@@ -248,3 +248,12 @@ def test_copy_of_queries(parse: Parse) -> None:
     assert parse("COPY t FROM STDIN WHERE a > 1") == Copy(
         name("t"), CopyDirection.FROM_STDIN, where=expr("a > 1")
     )
+
+
+def test_a_table_may_be_called_of(parse: Parse) -> None:
+    """AS OF with nothing behind it that could be a time is an alias."""
+    for text in ("UPDATE t AS of SET a = 1", "DELETE FROM t AS of", "DELETE FROM t AS of USING u"):
+        found = parse(text)
+        assert isinstance(found, Update | Delete)
+        assert found.alias == "of"
+    assert parse("DELETE FROM t AS of WHERE of.a = 1 AS OF 5") == Unsupported("AS OF in DELETE")

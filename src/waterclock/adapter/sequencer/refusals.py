@@ -15,7 +15,18 @@ _NO_NUMBERS = (
 _IN_CLIENT = "Do it in the client, or as a view if it is a query."
 _SUBSCRIBE = "SUBSCRIBE tells of every change of a table or view."
 _OWNED = "Use DROP, REVOKE, and ALTER ... OWNER TO for each object."
+_TIME_OF_A_WRITE = (
+    "The time of a write is after those of all reads before it. An earlier one would change answers"
+    " that were given, and a later one would put off the writes of everybody else until then."
+)
+_DETAILS = dict.fromkeys(
+    ("AS OF in INSERT", "AS OF in UPDATE", "AS OF in DELETE"), _TIME_OF_A_WRITE
+)
 _HINTS = {
+    **dict.fromkeys(
+        _DETAILS,
+        "Leave AS OF out. To write what a relation held at a time, SELECT ... AS OF it first.",
+    ),
     "ANALYSE": _ALWAYS_FRESH,
     "ANALYZE": _ALWAYS_FRESH,
     "CHECKPOINT": _ALWAYS_FRESH,
@@ -64,7 +75,9 @@ def refusal(statement: ast.Statement) -> FeatureNotSupported:
         what, position = statement.what, statement.position or None
     else:
         what, position = _words(statement), None
-    return FeatureNotSupported(f"{what} is not supported", position, hint=_HINTS.get(what))
+    return FeatureNotSupported(
+        f"{what} is not supported", position, detail=_DETAILS.get(what), hint=_HINTS.get(what)
+    )
 
 
 def _words(statement: ast.Statement) -> str:

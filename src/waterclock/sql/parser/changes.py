@@ -24,6 +24,7 @@ from waterclock.sql.ast.common import (
 )
 from waterclock.sql.errors import SyntaxFault
 from waterclock.sql.parser.scanning import (
+    at_as_of,
     at_query,
     clause,
     condition,
@@ -35,11 +36,11 @@ from waterclock.sql.parser.scanning import (
 from waterclock.sql.stream import TokenStream
 from waterclock.sql.tokens import Kind
 
-_RETURNING = frozenset({"returning"})
+_AFTER_WHERE = frozenset({"returning", "as"})
 _DO = frozenset({"do"})
 _AFTER_INSERT = frozenset({"returning", "on"})
-_AFTER_ASSIGNMENT = frozenset({"from", "where", "returning"})
-_AFTER_FROM = frozenset({"where", "returning"})
+_AFTER_ASSIGNMENT = frozenset({"from", "where", "returning", "as"})
+_AFTER_FROM = frozenset({"where", "returning", "as"})
 
 
 def insert(stream: TokenStream, ctes: QueryText | None = None) -> Insert:
@@ -182,6 +183,8 @@ def _changed_table(stream: TokenStream) -> ObjectName:
 
 
 def _alias(stream: TokenStream) -> str | None:
+    if at_as_of(stream) and not stream.at("as", "of", "set"):
+        return None
     if stream.accept("as"):
         return stream.identifier().name
     return stream.identifier().name if stream.at_name() and not stream.at("set") else None
@@ -195,8 +198,9 @@ def update(stream: TokenStream, ctes: QueryText | None = None) -> Update:
     assignments = list(_assignments(stream))
     while stream.accept_mark(","):
         assignments += _assignments(stream)
-    from_items = clause(stream, _AFTER_FROM) if stream.accept("from") else None
+    from_items = clause(stream, _AFTER_FROM, _ends_from) if stream.accept("from") else None
     where = _where(stream)
+    _refuse_time(stream, "UPDATE")
     return Update(table, tuple(assignments), alias, from_items, where, _returning(stream), ctes)
 
 
@@ -205,7 +209,18 @@ def _where(stream: TokenStream) -> ExpressionText | None:
         return None
     if stream.at("current", "of"):
         stream.unsupported("WHERE CURRENT OF")
-    return condition(stream, _RETURNING)
+    return condition(stream, _AFTER_WHERE)
+
+
+def _ends_from(stream: TokenStream) -> bool:
+    """Most relations behind FROM have an alias."""
+    return not stream.at("as") or at_as_of(stream)
+
+
+def _refuse_time(stream: TokenStream, what: str) -> None:
+    """A write gets its time from the oracle."""
+    if at_as_of(stream):
+        stream.unsupported(f"AS OF in {what}")
 
 
 def _assignments(stream: TokenStream) -> tuple[Assignment | RowAssignment, ...]:
@@ -234,8 +249,9 @@ def delete(stream: TokenStream, ctes: QueryText | None = None) -> Delete:
     stream.expect("delete", "from")
     table = _changed_table(stream)
     alias = _alias(stream)
-    using = clause(stream, _AFTER_FROM) if stream.accept("using") else None
+    using = clause(stream, _AFTER_FROM, _ends_from) if stream.accept("using") else None
     where = _where(stream)
+    _refuse_time(stream, "DELETE")
     return Delete(table, alias, using, where, _returning(stream), ctes)
 
 

@@ -127,11 +127,15 @@ def expressions(stream: TokenStream, words: frozenset[str] = _NONE) -> tuple[Exp
     return tuple(found)
 
 
-def clause(stream: TokenStream, words: frozenset[str] = _NONE) -> QueryText:
+def clause(
+    stream: TokenStream,
+    words: frozenset[str] = _NONE,
+    really: Callable[[TokenStream], bool] | None = None,
+) -> QueryText:
     """A part of a query, commas included, such as what stands behind FROM."""
     first = stream.index
     _check_beginning(stream)
-    skip(stream, words)
+    skip(stream, words, really=really)
     if stream.index == first:
         stream.fail()
     _check_ending(stream)
