@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from waterclock.adapter.holds import Holder
 from waterclock.adapter.read_holds import KIND, Shown
 from waterclock.catalog.catalog import Catalog
 from waterclock.catalog.objects import Role
 from waterclock.catalog.system.session import ShownHold
 from waterclock.storage import riders
+from waterclock.storage.api import Token
 
 if TYPE_CHECKING:
     from waterclock.adapter.coordinator import Coordinator
@@ -35,23 +37,22 @@ def _objects(catalog: Catalog) -> set[str]:
 
 def _durable(core: Coordinator, catalog: Catalog) -> Iterator[ShownHold]:
     """The capabilities that storage keeps. Nobody is told of their tokens."""
-    users = {token: each for each in core.read_holds.shown() for token in each.tokens}
-    system = core.holds.tokens
-    views = core.compute.input_tokens()
-    for reader in riders.readers(core.store):
+    views = core.compute.input_tokens().items()
+    names: dict[Token, Holder | Shown] = {token: Holder("view", str(view)) for token, view in views}
+    names |= dict.fromkeys(core.holds.tokens, Holder("retention"))
+    names |= {token: each for each in core.read_holds.shown() for token in each.tokens}
+    for reader in riders.readers(core.storage, names):
         since, collection = reader.since, str(reader.collection)
-        user = users.get(reader.token)
-        if user is not None:
-            yield _of_user(core, catalog, user, collection, since)
-        elif reader.token in system:
-            yield ShownHold(None, "retention", None, collection, since)
-        elif reader.token in views:
-            view = str(views[reader.token])
-            yield ShownHold(view, "view", None, collection, since)
-        else:
-            left = riders.lease_left_ms(core.storage, reader.token)
-            expires = None if left is None else core.runtime.wall_ms() + left
-            yield ShownHold(None, "capability", None, collection, since, reader.lease_ms, expires)
+        match reader.name:
+            case Shown() as user:
+                yield _of_user(core, catalog, user, collection, since)
+            case Holder(kind, name):
+                yield ShownHold(name, kind, None, collection, since)
+            case None:
+                left = reader.left_ms
+                expires = None if left is None else core.runtime.wall_ms() + left
+                lease_ms = reader.lease_ms
+                yield ShownHold(None, "capability", None, collection, since, lease_ms, expires)
 
 
 def _of_user(

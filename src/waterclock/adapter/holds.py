@@ -9,6 +9,7 @@ were, and no read is left.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -17,6 +18,7 @@ from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
 from waterclock.model.timeline import EPOCH_MILLIS, Timeline
 from waterclock.runtime import Runtime
+from waterclock.storage import contents, riders
 from waterclock.storage.api import ReadCapability, Token
 from waterclock.storage.controller import Storage
 from waterclock.storage.errors import CapabilityUnknown
@@ -117,6 +119,26 @@ class Holds:
             raise CollectionGone
         return found
 
+    def frontiers(
+        self, collections: Iterable[GlobalId]
+    ) -> dict[GlobalId, tuple[Frontier[int], Frontier[int]]]:
+        """The since and upper of each, all at one moment; `CollectionGone` if one is not known."""
+        try:
+            return riders.frontiers(self._storage, self._known_all(collections))
+        except CapabilityUnknown as error:
+            raise CollectionGone from error
+
+    def had_none(self, collections: Iterable[GlobalId], time: int) -> bool:
+        """Whether it is plain that all are empty at the time: complete, and never filled."""
+        try:
+            return contents.had_none(self._storage, self._known_all(collections), time)
+        except (CollectionGone, CapabilityUnknown):
+            return False
+
+    def _known_all(self, collections: Iterable[GlobalId]) -> list[ReadCapability]:
+        with self._lock:
+            return [self._known(each) for each in collections]
+
     def since(self, collections: Iterable[GlobalId]) -> int | None:
         """The first time at which all of them can be read; None if one is not known any more.
 
@@ -166,11 +188,15 @@ class Holds:
         with self._lock:
             return tuple(c for c, each in self._kept.items() if each.frontier.timeline == timeline)
 
-    def elsewhere(self) -> tuple[GlobalId, ...]:
-        """Every collection of other timelines than that of the tables."""
+    def frontiers_elsewhere(self) -> dict[GlobalId, tuple[Frontier[int], Frontier[int]]]:
+        """Those of every collection of other timelines than that of the tables."""
         with self._lock:
-            kept = self._kept.items()
-            return tuple(c for c, each in kept if each.frontier.timeline != EPOCH_MILLIS)
+            kept = [e for e in self._kept.values() if e.frontier.timeline != EPOCH_MILLIS]
+        found: dict[GlobalId, tuple[Frontier[int], Frontier[int]]] = {}
+        for each in kept:
+            with suppress(CapabilityUnknown):  # it is just being dropped
+                found |= riders.frontiers(self._storage, [each])
+        return found
 
     def opened(self) -> list[tuple[Holder, Mapping[GlobalId, int]]]:
         """All holds that are open, and from when on each keeps its collections."""

@@ -276,18 +276,17 @@ class ReadHolds:
     def _expired(self) -> list[str]:
         """The holds of which a capability is gone though its collection is not."""
         known = self._holds.held
+        return [
+            name
+            for name, kept in self._kept.items()
+            if any(
+                GlobalId.parse(collection) in known and self._is_gone(token)
+                for collection, token in kept.tokens.items()
+            )
+        ]
 
-        def look(state: State) -> list[str]:
-            return [
-                name
-                for name, kept in self._kept.items()
-                if any(
-                    token not in state.shard_of and GlobalId.parse(collection) in known
-                    for collection, token in kept.tokens.items()
-                )
-            ]
-
-        return self._store.read(look)
+    def _is_gone(self, token: str) -> bool:
+        return riders.held(self._store, Token(token)) is None
 
     def _let_go(self, catalog: Catalog, name: str) -> None:
         """Release what belongs to relations that are gone or may not be read any more."""

@@ -34,9 +34,6 @@ from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.oracle.errors import InputGone, InvalidAsOf
 from waterclock.oracle.selection import AsOf, Input, Isolation, Reason, Selection, select
 from waterclock.persist.rows import TIME, row_schema
-from waterclock.persist.state import State
-from waterclock.storage import riders
-from waterclock.storage.commands import shard_of
 from waterclock.storage.errors import CapabilityMisstated, CapabilityUnknown, SubscriptionCancelled
 
 _QUERY_THREADS = 32
@@ -147,7 +144,7 @@ class Reading:
         """
         hold = self._core.holds.take(self._with_errors([*collections, *among]))
         try:
-            found = riders.frontiers(self._core.store, self._with_errors(collections))
+            found = self._core.holds.frontiers(self._with_errors(collections))
             # Others may hold a collection at an earlier time than we do; that is not ours to read.
             inputs = [
                 Input(c, since.join(since.timeline.frontier(hold.times[c])), upper)
@@ -204,17 +201,7 @@ class Reading:
         if can_fail and self._core.sources.has_failures:
             return None
         errors = self._with_errors(read)[len(read) :] if can_fail else []
-        return time if self._have_none(errors, time) else None
-
-    def _have_none(self, errors: Sequence[GlobalId], time: int) -> bool:
-        """Whether it is plain that there are no errors at the time: there never were any."""
-
-        def look(state: State) -> bool:
-            shards = [shard_of(state, each) for each in errors]
-            complete = all(shard.upper is None or shard.upper > time for shard in shards)
-            return complete and not any(shard.batches for shard in shards)
-
-        return not errors or self._core.store.read(look)
+        return time if not errors or self._core.holds.had_none(errors, time) else None
 
     def _with_errors(self, collections: Sequence[GlobalId]) -> list[GlobalId]:
         errors = [e for c in collections for e in self._core.errors_of(c)]
@@ -256,7 +243,7 @@ class Reading:
             )
 
     def _are_complete(self, collections: Sequence[GlobalId], time: int) -> bool:
-        found = riders.frontiers(self._core.store, collections)
+        found = self._core.holds.frontiers(collections)
         return all(not upper.less_equal(upper.timeline.time(time)) for _, upper in found.values())
 
     async def check_errors(

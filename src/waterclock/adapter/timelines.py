@@ -20,7 +20,6 @@ from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
 from waterclock.model.timeline import EPOCH_MILLIS, Timeline
 from waterclock.oracle.errors import TimelinesDiffer
-from waterclock.storage import riders
 
 if TYPE_CHECKING:
     from waterclock.adapter.coordinator import Coordinator
@@ -33,7 +32,7 @@ def common_timeline(core: Coordinator, collections: Iterable[GlobalId]) -> Timel
 
     Raises `TimelinesDiffer` with their names.
     """
-    return timeline_of(core, riders.frontiers(core.store, collections))
+    return timeline_of(core, core.holds.frontiers(collections))
 
 
 def timeline_of(core: Coordinator, found: Frontiers) -> Timeline[int]:
@@ -49,7 +48,7 @@ def beginning(core: Coordinator, inputs: Iterable[GlobalId], hold: Hold) -> Fron
 
     Raises `TimelinesDiffer`.
     """
-    found = riders.frontiers(core.store, inputs)
+    found = core.holds.frontiers(inputs)
     timeline = timeline_of(core, found)
     first = max((hold.times[each] for each in found), default=0)
     if timeline == EPOCH_MILLIS:
@@ -75,7 +74,7 @@ def compaction(core: Coordinator, behind: int) -> dict[str, int]:
     of it can always be read together.
     """
     least: dict[str, int] = {}
-    for _, upper in riders.frontiers(core.store, core.holds.elsewhere()).values():
+    for _, upper in core.holds.frontiers_elsewhere().values():
         bound, name = upper.only(), upper.timeline.id
         if bound is not None:
             least[name] = min(bound, least.get(name, bound))

@@ -52,7 +52,7 @@ from waterclock.storage import riders
 from waterclock.storage.api import ReadCapability, Token, WriteCapability
 from waterclock.storage.contents import amount_waiting
 from waterclock.storage.controller import Storage
-from waterclock.storage.errors import UnknownCollection
+from waterclock.storage.errors import CapabilityUnknown
 
 
 class Compute:
@@ -312,9 +312,9 @@ class Compute:
             if not is_stepped or group.is_finished or running.problem is not None:
                 return None
             waiting = [
-                amount_waiting(self._storage, each.collection, group.upper) for each in view.inputs
+                amount_waiting(self._storage, each.capability, group.upper) for each in view.inputs
             ]
-        except (KeyError, UnknownCollection):  # it is dropped at this moment
+        except (KeyError, CapabilityUnknown):  # it is dropped at this moment
             return None
         rows, size = sum(rows for rows, _ in waiting), sum(size for _, size in waiting)
         on_clock = view.errors.writer.frontier.timeline == EPOCH_MILLIS

@@ -131,7 +131,7 @@ class Input:
         """Whether more waits in storage than this process should take in."""
         if self._upper >= FINISHED or self._blob is None:
             return False
-        rows, size = amount_waiting(self._storage, self.collection, self._upper)
+        rows, size = amount_waiting(self._storage, self.capability, self._upper)
         return rows >= min(LARGE_ROWS, self._limit.rows) or size >= LARGE_BYTES
 
     def _list_changes(self) -> None:
@@ -155,7 +155,7 @@ class Input:
 
     def _begin(self) -> bool:
         """Find out what there is to begin with; False if that is not complete yet."""
-        if not is_complete(self._storage, self.collection, self._start):
+        if not is_complete(self._storage, self.capability, self._start):
             return False
         found = try_contents(self._storage, self.capability, self._start, LARGE_ROWS)
         if found is not None:

@@ -52,6 +52,7 @@ from waterclock.persist.store import Plan
 from waterclock.storage import riders
 from waterclock.storage.api import Write, WriteCapability
 from waterclock.storage.controller import Storage
+from waterclock.storage.errors import CapabilityUnknown
 
 _LOG = logging.getLogger(__name__)
 
@@ -482,10 +483,7 @@ class Group:
 
     def release_inputs(self) -> None:
         """Let the inputs be compacted as far as the outputs are, and as they have been used."""
-        outputs = [output.writer.id for view in self.views for output in view.outputs]
-        # None of an output that nobody can read any more
-        known = riders.sinces(self._storage, outputs).values()
-        sinces = [self.dataflow.upper if since is None else since for since in known]
+        sinces = [self._since(output) for view in self.views for output in view.outputs]
         self.since = max(self.since, min(sinces, default=0))
         time = min(self.since, self.dataflow.upper - 1)
         moving = [each for view in self.views for each in view.inputs if each.is_held_before(time)]
@@ -496,6 +494,18 @@ class Group:
                 moving, self._storage.downgrade_capabilities(moves), strict=True
             ):
                 each.capability = moved
+
+    def _since(self, output: Output) -> int:
+        """From when on an output can be read; its end if nobody can read it any more.
+
+        One whose writer is gone is finished, or is being dropped: it lets go of nothing here.
+        """
+        try:
+            found = riders.frontiers(self._storage, [output.writer])
+        except CapabilityUnknown:
+            return self.since
+        since = found[output.writer.id][0].only()
+        return self.dataflow.upper if since is None else since
 
 
 def move_on(storage: Storage, groups: Sequence[Group]) -> list[bool]:

@@ -115,6 +115,29 @@ def valid(state: State, leases: Leases, presented: Capability) -> tuple[Shard, r
     return shard, kept
 
 
+def shard_held(state: State, leases: Leases, capability: Capability) -> Shard:
+    """The shard, for somebody who has a live capability of it, wherever that has moved to.
+
+    Whoever holds a capability may look at the collection's frontiers. Looking exercises nothing,
+    so it renews no lease, and a holder need not know to where another thread has just moved it.
+    """
+    token = capability.token
+    shard_id = state.shard_of.get(token)
+    if shard_id is None or shard_id != str(capability.id) or leases.is_over(token):
+        raise CapabilityUnknown(
+            f"there is no such capability for collection {capability.id} any more",
+            detail="It was dropped, its lease expired, or it was never granted.",
+            hint="Acquire new capabilities for the collection.",
+        )
+    return state.shards[shard_id]
+
+
+def frontiers_of(shard: Shard) -> tuple[Frontier[int], Frontier[int]]:
+    """The collection's since and upper."""
+    since = frontier_of(shard.timeline, shard.since)
+    return since, frontier_of(shard.timeline, shard.upper)
+
+
 def _misstated(
     presented: Capability, shard: Shard, kept: records.Capability
 ) -> CapabilityMisstated:

@@ -4,18 +4,21 @@ Handing updates out as messages brings all of them through this process. Whoever
 to compute with takes a listing instead (`persist.portions`), and lets each read its portion. The
 objects stay for as long as the listing is kept open. What is listed of changes is bounded
 (`persist.cutting`): the rest is for the next listing.
+
+All that is told about a collection is told to the holder of a capability: `CapabilityUnknown` is
+raised without one.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from waterclock.model.ids import GlobalId
 from waterclock.persist.blob.api import Blob
 from waterclock.persist.cutting import Chunk, Limit, Times, cut
 from waterclock.persist.parts import COMPRESSION, Selection, Window, read_batches
@@ -24,7 +27,7 @@ from waterclock.persist.records import Batch, keys_of
 from waterclock.persist.rows import TIME
 from waterclock.persist.state import State
 from waterclock.storage.api import ReadCapability
-from waterclock.storage.commands import shard_of
+from waterclock.storage.commands import shard_held
 from waterclock.storage.controller import Storage
 
 _NO_TIMES: Times = np.zeros(0, dtype=np.int64)
@@ -56,12 +59,23 @@ def blob_for_others(storage: Storage) -> Blob | None:
     return blob if can_travel(blob) else None
 
 
-def is_complete(storage: Storage, collection: GlobalId, time: int) -> bool:
+def is_complete(storage: Storage, capability: ReadCapability, time: int) -> bool:
     """Whether nothing more can happen to the collection at the time."""
 
     def look(state: State) -> bool:
-        upper = shard_of(state, collection).upper
+        upper = shard_held(state, storage._leases, capability).upper
         return upper is None or upper > time
+
+    return storage._store.read(look)
+
+
+def had_none(storage: Storage, capabilities: Sequence[ReadCapability], time: int) -> bool:
+    """Whether the collections are plainly empty at the time: complete, and never filled."""
+
+    def look(state: State) -> bool:
+        shards = [shard_held(state, storage._leases, each) for each in capabilities]
+        complete = all(shard.upper is None or shard.upper > time for shard in shards)
+        return complete and not any(shard.batches for shard in shards)
 
     return storage._store.read(look)
 
@@ -78,7 +92,7 @@ def try_contents(
         return None
 
     def look(state: State) -> tuple[tuple[pa.Schema, tuple[Batch, ...]], list[str]]:
-        shard = shard_of(state, capability.id)
+        shard = shard_held(state, storage._leases, capability)
         held = shard.since is not None and shard.since <= time
         assert held, f"{capability.id} can not be read at {time}"
         batches = tuple(shard.batches.values())
@@ -92,7 +106,7 @@ def try_contents(
         return Contents(found, unlisted(batches, columns, time), stack.pop_all())
 
 
-def amount_waiting(storage: Storage, collection: GlobalId, start: int) -> tuple[int, int]:
+def amount_waiting(storage: Storage, capability: ReadCapability, start: int) -> tuple[int, int]:
     """About how many updates there are from `start` on, and how many bytes they take in memory.
 
     Of a batch that began before `start` a part is counted, as if its updates lay evenly.
@@ -100,7 +114,7 @@ def amount_waiting(storage: Storage, collection: GlobalId, start: int) -> tuple[
 
     def look(state: State) -> tuple[int, int]:
         rows = size = 0.0
-        shard = shard_of(state, collection)
+        shard = shard_held(state, storage._leases, capability)
         if shard.upper is not None and start >= shard.upper:  # as is usual
             return 0, 0
         for batch in shard.batches.values():
@@ -127,7 +141,7 @@ def try_changes(
         return None
 
     def look(state: State) -> tuple[tuple[pa.Schema, tuple[Batch, ...], int], list[str]]:
-        shard = shard_of(state, capability.id)
+        shard = shard_held(state, storage._leases, capability)
         held = shard.since is not None and shard.since <= start
         assert held, f"the changes of {capability.id} from {start} on can not be read"
         batches = tuple(batch for batch in shard.batches.values() if batch.max_time >= start)

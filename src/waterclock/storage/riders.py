@@ -6,12 +6,15 @@ into one commit with them (`persist.plans.together`).
 
 Capabilities made or dropped here belong to the system and never expire, so no lease is involved.
 Where only a token is known, as after a restart, `held` tells the capability as it is now.
+
+Nothing here tells the frontiers of a collection to somebody who has no capability of it. What
+diagnostics show, of who holds what and of the room that data takes, names no token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -25,6 +28,8 @@ from waterclock.storage import commands
 from waterclock.storage.api import Description, ReadCapability, Token, Write, WriteCapability
 from waterclock.storage.controller import Storage
 from waterclock.storage.leases import Leases
+
+N = TypeVar("N")
 
 
 def create(
@@ -173,52 +178,56 @@ def lease_left_ms(storage: Storage, token: Token) -> int | None:
     return storage._leases.left_ms(token)
 
 
-class Reader(NamedTuple):
+class Reader(NamedTuple, Generic[N]):
     """A read capability that somebody holds."""
 
-    token: Token
+    name: N | None
+    """What the caller calls it, who has its token; None if somebody else has that."""
     collection: GlobalId
     since: int
     lease_ms: int | None
+    left_ms: int | None
 
 
-def readers(store: Store) -> list[Reader]:
-    """Every read capability there is, for showing who holds what back. Tokens stay inside."""
+def readers(storage: Storage, names: Mapping[Token, N]) -> list[Reader[N]]:
+    """Every read capability there is, for showing who holds what back.
 
-    def look(state: State) -> list[Reader]:
+    Tokens stay inside: who is to be shown as the holder of one has to know it already.
+    """
+
+    def look(state: State) -> list[Reader[N]]:
         return [
-            Reader(Token(kept.id), GlobalId.parse(name), kept.frontier, kept.lease_ms)
+            Reader(
+                names.get(Token(kept.id)),
+                GlobalId.parse(name),
+                kept.frontier,
+                kept.lease_ms,
+                storage._leases.left_ms(kept.id),
+            )
             for name, shard in state.shards.items()
             for kept in shard.capabilities.values()
             if kept.right is Right.READ and kept.frontier is not None
         ]
 
-    return store.read(look)
+    return storage._store.read(look)
 
 
 def frontiers(
-    store: Store, collections: Iterable[GlobalId]
+    storage: Storage, held: Iterable[ReadCapability | WriteCapability]
 ) -> dict[GlobalId, tuple[Frontier[int], Frontier[int]]]:
-    """The since and upper of each collection, all at one moment.
+    """The since and upper of each collection, all at one moment, for the holder of a capability.
 
-    Only whoever holds a collection may rely on its since a moment later.
+    Only whoever holds a collection may rely on its since a moment later. Raises `CapabilityUnknown`
+    if one of the capabilities is gone.
     """
 
     def look(state: State) -> dict[GlobalId, tuple[Frontier[int], Frontier[int]]]:
-        found = {}
-        for collection in collections:
-            shard = commands.shard_of(state, collection)
-            since = commands.frontier_of(shard.timeline, shard.since)
-            found[collection] = (since, commands.frontier_of(shard.timeline, shard.upper))
-        return found
+        return {
+            each.id: commands.frontiers_of(commands.shard_held(state, storage._leases, each))
+            for each in held
+        }
 
-    return store.read(look)
-
-
-def sinces(storage: Storage, collections: Iterable[GlobalId]) -> dict[GlobalId, int | None]:
-    """From when on each collection can be read; None if it can not be any more. As `frontiers`."""
-    found = frontiers(storage._store, collections)
-    return {collection: since.only() for collection, (since, _) in found.items()}
+    return storage._store.read(look)
 
 
 def stored_bytes(store: Store, collection: GlobalId) -> int | None:

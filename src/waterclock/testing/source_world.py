@@ -50,6 +50,7 @@ from waterclock.storage.sources.api import (
 from waterclock.storage.sources.errors import TransientFault
 from waterclock.storage.sources.ingestion import Ingestion, Outcome
 from waterclock.storage.sources.ledger import Ledger
+from waterclock.testing.frontiers import frontiers
 from waterclock.testing.persist_world import open_store
 from waterclock.testing.storage_world import plain_values
 
@@ -246,7 +247,7 @@ class SourceWorld:
         return ingestion.step()
 
     def upper(self, collection: GlobalId) -> int | None:
-        return riders.frontiers(self.store, [collection])[collection][1].only()
+        return frontiers(self.store, [collection])[collection][1].only()
 
     def updates(self, collection: GlobalId) -> Counter[tuple[tuple[Any, ...], int]]:
         """All updates of a collection, as a diff for each row and time."""

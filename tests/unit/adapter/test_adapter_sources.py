@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from waterclock.adapter.sources import statuses
-from waterclock.storage import riders
 from waterclock.storage.sources.errors import SourceFault
 from waterclock.storage.sources.status import Health, SourceReport, Statistics, Status
 from waterclock.testing.adapter_world import AdapterWorld, Client, adapter_world, in_world
+from waterclock.testing.frontiers import frontiers
 
 COUNTER = "CREATE SOURCE n FROM LOAD GENERATOR COUNTER (TICK INTERVAL '1ms', MAX 30)"
 AUCTION = "CREATE SOURCE house FROM LOAD GENERATOR AUCTION (TICK INTERVAL '1ms', MAX 25)"
@@ -96,7 +96,7 @@ async def test_the_history_of_progress_can_be_followed(world: AdapterWorld) -> N
     await until(client, "SELECT counter FROM n", NUMBERS)
     await until(client, "SELECT * FROM n_progress", [])  # a finished source
     [source] = [item.id for item in world.core.current.items() if item.name == "n"]
-    [(since, _)] = riders.frontiers(world.core.store, [source]).values()
+    [(since, _)] = frontiers(world.core.store, [source]).values()
     found = await client.one(f"SUBSCRIBE n_progress AS OF {since.only()}")
     assert found.names == ["mz_timestamp", "mz_diff", "offset"]
     begin, diff, first = map(int, found.rows[0])
@@ -165,7 +165,7 @@ async def test_dropping(world: AdapterWorld) -> None:
     assert (await client.fails("SELECT * FROM bids")).sqlstate == "42P01"
     assert (await client.fails("SELECT * FROM house_progress")).sqlstate == "42P01"
     assert world.core.sources.reports() == ()
-    found = riders.frontiers(world.core.store, house.collections)
+    found = frontiers(world.core.store, house.collections)
     assert [upper.is_empty for _, upper in found.values()] == [True]
     await client.tag(f"{AUCTION} FOR ALL TABLES")
     await until(client, "SELECT count(*) FROM bids", [(25 * 46,)])

@@ -81,9 +81,9 @@ def test_few_rows_are_not_left_there(filled: tuple[Storage, ReadCapability]) -> 
 
 
 def test_what_is_complete(filled: tuple[Storage, ReadCapability]) -> None:
-    storage, _ = filled
-    assert is_complete(storage, IT, 4)
-    assert not is_complete(storage, IT, 5)
+    storage, read = filled
+    assert is_complete(storage, read, 4)
+    assert not is_complete(storage, read, 5)
 
 
 def test_what_only_this_process_has_is_not_listed() -> None:

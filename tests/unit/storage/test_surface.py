@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import inspect
+import re
+from pathlib import Path
 
 import pytest
 
+import waterclock
+from waterclock.compute.inputs import STEP_LIMIT
 from waterclock.model.errors import FrontierRegression
-from waterclock.storage.api import Progress, ReadCapability, Updates, WriteCapability
+from waterclock.storage import riders
+from waterclock.storage.api import Progress, ReadCapability, Updates, Write, WriteCapability
+from waterclock.storage.commands import new_token
+from waterclock.storage.contents import (
+    amount_waiting,
+    had_none,
+    is_complete,
+    try_changes,
+    try_contents,
+)
 from waterclock.storage.controller import Storage
+from waterclock.storage.errors import CapabilityUnknown
 from waterclock.storage.subscription import Subscription
-from waterclock.testing.storage_world import TABLE, MemoryWorld, at, drain, user, write
+from waterclock.testing.storage_world import TABLE, MemoryWorld, at, drain, many, user, write
 
 COMMANDS = {
     "create",
@@ -68,6 +82,65 @@ def test_only_two_commands_reveal_anything(world: MemoryWorld) -> None:
     storage.append(write(first, 9))
     kinds = {type(message) for message in drain(storage.subscribe_at(read))}
     assert kinds == {Updates, Progress}
+
+
+@pytest.mark.semantics(68)
+def test_nobody_looks_without_a_capability(world: MemoryWorld) -> None:
+    """What the layers above are told on the way of their plans asks for a capability as well."""
+    storage = world.storage
+    read, written = storage.create(user(1), TABLE)
+    other, _ = storage.create(user(2), TABLE)
+    [written] = storage.append(write(written, 9, ((1, "a"), 3, 1)))
+    leased, _ = storage.acquire_capabilities(user(1), lease_ms=10, write=False)
+    assert riders.frontiers(storage, [read, written]) == {user(1): (at(0), at(9))}
+    world.clock.now = 10
+    dropped = storage.clone_capability(read)
+    storage.drop_capability(dropped)
+    elsewhere = ReadCapability(other.token, user(1), at(0))
+    invented = ReadCapability(new_token(), user(1), at(0))
+    for nobody in (leased, dropped, elsewhere, invented):
+        for look in (
+            lambda held: riders.frontiers(storage, [held]),
+            lambda held: is_complete(storage, held, 4),
+            lambda held: had_none(storage, [held], 4),
+            lambda held: amount_waiting(storage, held, 0),
+        ):
+            with pytest.raises(CapabilityUnknown):
+                look(nobody)
+
+
+@pytest.mark.semantics(68)
+def test_nobody_reads_without_a_capability(tmp_path: Path) -> None:
+    """Neither by way of objects that other processes read."""
+    with Storage.open_directory(tmp_path, background=False) as storage:
+        _, written = storage.create(user(1), TABLE)
+        storage.append(Write(written, many(9, 3), at(9)))
+        invented = ReadCapability(new_token(), user(1), at(0))
+        with pytest.raises(CapabilityUnknown):
+            try_contents(storage, invented, 4, at_least=0)
+        with pytest.raises(CapabilityUnknown):
+            try_changes(storage, invented, 1, STEP_LIMIT)
+        with pytest.raises(CapabilityUnknown):
+            storage.subscribe_at(invented)
+
+
+@pytest.mark.semantics(58, 68)
+def test_the_layers_above_have_no_other_way_to_the_shards() -> None:
+    """They see the state in plans, which are committed; none of them reads it for an answer."""
+    source = Path(waterclock.__file__).parent
+    above = ("adapter", "catalog", "client", "compute", "http", "oracle", "pgwire", "sql")
+    found = {
+        f"{path.relative_to(source)}: {match}"
+        for layer in above
+        for path in (source / layer).rglob("*.py")
+        for match in _LOOKS.findall(path.read_text())
+    }
+    assert found == {"catalog/durable.py: self._store.read(lambda state: self._notes.noted"}
+
+
+_LOOKS = re.compile(
+    r"\w+(?:\.\w+)*store\.read\((?:lambda state: [\w.]+)?|\.shards\b|\bshard_of\b|\bshard_held\b"
+)
 
 
 def test_a_subscription_can_be_received_and_ended() -> None:

@@ -31,6 +31,7 @@ from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.persist.store import Store
 from waterclock.storage import riders
 from waterclock.storage.api import Progress, ReadCapability, Updates, Write, WriteCapability
+from waterclock.storage.commands import shard_of
 from waterclock.storage.controller import Storage
 from waterclock.storage.errors import CapabilityMisstated
 from waterclock.storage.reclock.progress import FINISHED, Range, SourceFrontier
@@ -97,8 +98,7 @@ class Ledger:
         self.bound: SourceFrontier | None = None
         """How far the source is bound; None before the first binding."""
         self.pending: Pending | None = None
-        found = riders.frontiers(store, description.collections)
-        if found[description.remap][1].is_empty:
+        if store.read(lambda state: shard_of(state, description.remap).upper) is None:
             self.is_finished = True
             return
         self._remap = _writer(store, description.remap)

@@ -41,6 +41,7 @@ from waterclock.storage.sources.loop import Ingestions
 from waterclock.storage.sources.registry import all_kinds
 from waterclock.testing.crash.mortal import mortal, taken_from
 from waterclock.testing.executors import Telling
+from waterclock.testing.frontiers import frontiers
 
 LINES, REMAP, ERRORS, NOTES = (GlobalId.user(number) for number in (1, 2, 3, 4))
 _TOKENS = "tokens"
@@ -129,7 +130,7 @@ class FilesServer:
 
     def uppers(self) -> dict[GlobalId, int | None]:
         """How far the collections are complete."""
-        found = riders.frontiers(self.store, (LINES, REMAP))
+        found = frontiers(self.store, (LINES, REMAP))
         return {collection: upper.only() for collection, (_, upper) in found.items()}
 
     def close(self) -> None:

@@ -39,6 +39,7 @@ from waterclock.storage.sources.kafka.connector import KIND, NAME, OUTPUT
 from waterclock.storage.sources.kafka.definition import decoded
 from waterclock.storage.sources.loop import Ingestions
 from waterclock.testing.crash.mortal import mortal
+from waterclock.testing.frontiers import frontiers
 
 ROWS, REMAP, ERRORS = (GlobalId.user(number) for number in (1, 2, 3))
 _TOKENS = "tokens"
@@ -108,11 +109,11 @@ class KafkaServer:
 
     def uppers(self) -> tuple[int | None, int | None]:
         """How far the bindings and the rows are complete."""
-        found = riders.frontiers(self.store, (REMAP, ROWS))
+        found = frontiers(self.store, (REMAP, ROWS))
         return found[REMAP][1].only(), found[ROWS][1].only()
 
     def _updates(self, collection: GlobalId) -> Iterator[Updates]:
-        if riders.frontiers(self.store, (collection,))[collection][1].only() == 1:
+        if frontiers(self.store, (collection,))[collection][1].only() == 1:
             return  # nothing can be read yet
         subscription = self.storage.subscribe_at(self.holds.capability(collection))
         for message in subscription:

@@ -37,6 +37,7 @@ from waterclock.storage.sources.postgres.requirements import Wanted, define
 from waterclock.storage.sources.status import Health
 from waterclock.testing.crash.mortal import mortal, taken_from
 from waterclock.testing.executors import Telling
+from waterclock.testing.frontiers import frontiers
 from waterclock.testing.postgres_source import CONNECTION, settings_for
 
 _SOURCE, _REMAP = GlobalId.user(1), GlobalId.user(2)
@@ -107,7 +108,7 @@ class PostgresSourceServer:
 
     def uppers(self) -> dict[GlobalId, int | None]:
         """How far the collections are complete."""
-        found = riders.frontiers(self.store, self.description.collections)
+        found = frontiers(self.store, self.description.collections)
         return {collection: upper.only() for collection, (_, upper) in found.items()}
 
     def close(self) -> None:

@@ -35,6 +35,7 @@ from waterclock.storage.sources.loop import Ingestions
 from waterclock.storage.sources.registry import all_kinds
 from waterclock.storage.sources.status import Health
 from waterclock.testing.crash.mortal import mortal, taken_from
+from waterclock.testing.frontiers import frontiers
 
 COUNT = 4000
 TICK_MS = 1.0
@@ -106,7 +107,7 @@ class SourcesServer:
     def uppers(self) -> dict[GlobalId, int | None]:
         """How far the collections are complete."""
         collections = (COUNTER, COUNTER_REMAP, BANK, BANK_REMAP)
-        found = riders.frontiers(self.store, collections)
+        found = frontiers(self.store, collections)
         return {collection: upper.only() for collection, (_, upper) in found.items()}
 
     def close(self) -> None:

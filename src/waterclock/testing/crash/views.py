@@ -47,6 +47,7 @@ from waterclock.storage import riders
 from waterclock.storage.api import Description, Progress, Token, Updates, Write, WriteCapability
 from waterclock.storage.controller import Storage
 from waterclock.testing.brief_spark import brief_session
+from waterclock.testing.frontiers import frontiers
 
 Row = tuple[Any, ...]
 Changes = list[tuple[Row, int, int]]
@@ -139,7 +140,7 @@ class World:
         return (self.compute.status(each) for each in VIEWS if self._exists(each))
 
     def upper(self, collection: GlobalId) -> int:
-        bound = riders.frontiers(self.store, [collection])[collection][1].only()
+        bound = frontiers(self.store, [collection])[collection][1].only()
         assert bound is not None, "nothing here comes to an end"
         return bound
 
