@@ -22,6 +22,7 @@ FIRST = int(os.environ.get("WATERCLOCK_SIM_FIRST", "0"))
 GROUP = 10
 
 
+@pytest.mark.semantics(76, 80, 81, 99, 100, 101)
 @pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, GROUP))
 def test_histories(first: int) -> None:
     for seed in range(first, min(first + GROUP, FIRST + SEEDS)):

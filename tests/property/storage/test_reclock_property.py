@@ -42,7 +42,7 @@ def remap_updates(history: list[tuple[int, SourceFrontier]]) -> list[RemapUpdate
     return updates
 
 
-@pytest.mark.semantics(109, 113, 117)
+@pytest.mark.semantics(109, 113, 117, 118)
 @given(histories())
 def test_a_message_is_where_the_model_puts_it(history: list[tuple[int, SourceFrontier]]) -> None:
     remap = Remap.of_updates(remap_updates(history), more_may_appear=True)

@@ -112,6 +112,7 @@ def test_quiet_tables_are_complete_up_to_now(world: World) -> None:
     assert time > 5000, "what was complete stays as it is"
 
 
+@pytest.mark.semantics(101)
 def test_a_bad_write_fails_alone(world: World) -> None:
     async def run() -> list[object]:
         wrong = pa.table({"m": pa.array([1], pa.int64()), DIFF: pa.array([1])})
@@ -163,6 +164,7 @@ def test_a_write_that_depends_on_nothing_does_not_refuse_another(world: World) -
     assert len(set(asyncio.run(run()))) == 1, "both are in one commit, and the read comes first"
 
 
+@pytest.mark.semantics(93)
 def test_what_is_written_in_one_turn_is_committed_together(world: World) -> None:
     async def run() -> list[int]:
         return await asyncio.gather(*(world.writer.write({ONE: numbers(n)}) for n in range(20)))
@@ -177,6 +179,7 @@ def test_nothing_is_taken_after_the_end(world: World) -> None:
         asyncio.run(world.writer.write({ONE: numbers(1)}))
 
 
+@pytest.mark.semantics(101)
 def test_a_right_that_has_gone_fails_nobody_else(world: World) -> None:
     """Every commit names all tables; only who writes to the one that has gone is refused."""
     world.storage.drop_capability(world.writers[TWO])

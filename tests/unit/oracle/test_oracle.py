@@ -116,7 +116,7 @@ def test_a_clock_that_jumps_back_takes_nothing_with_it(world: OracleWorld) -> No
     assert world.oracle.write_ts() > second
 
 
-@pytest.mark.semantics(82, 83)
+@pytest.mark.semantics(9, 82, 83)
 @pytest.mark.parametrize("lead_ms", [0, 1, 1000])
 def test_a_crash_never_brings_a_time_back(lead_ms: int) -> None:
     """Times given out before a crash, applied or not, are before those given out after it."""
