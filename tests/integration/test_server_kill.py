@@ -2,7 +2,7 @@
 
 A client runs statements of every kind, one after the other, and notes each that was acknowledged.
 Another one inserts, updates and deletes rows, alone and in transactions, and keeps book of what the
-table must hold.
+table must hold. A third posts numbers to a webhook source.
 The server is killed at a random moment and started again. Then all that was acknowledged is there,
 and of the statement that was cut off either nothing or everything; views go on, and the data
 directory passes its check. `WATERCLOCK_KILL_ROUNDS` sets how often (2).
@@ -20,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 
@@ -141,6 +142,28 @@ class RowWriter:
         return dict(found)
 
 
+class Poster:
+    """Posts the next number to a webhook source until the server is gone."""
+
+    def __init__(self, server: ServerProcess, acknowledged: int) -> None:
+        self._url = f"http://127.0.0.1:{server.http_port}/api/webhook/waterclock/public/posted"
+        self.acknowledged = acknowledged
+
+    def run(self) -> None:
+        with suppress(httpx.TransportError), httpx.Client(timeout=600) as client:
+            while True:
+                body = f'{{"n": {self.acknowledged + 1}}}'
+                client.post(self._url, content=body).raise_for_status()
+                self.acknowledged += 1
+
+    def judge(self, connection: psycopg.Connection[Any]) -> int:
+        """How many numbers are there: those that were acknowledged, and at most one more."""
+        found = connection.execute("SELECT n FROM posted ORDER BY n").fetchall()
+        assert found == [(n + 1,) for n in range(len(found))]
+        assert self.acknowledged <= len(found) <= self.acknowledged + 1
+        return len(found)
+
+
 def shown(connection: psycopg.Connection[Any]) -> list[Any]:
     return [sorted(connection.execute(each.encode()).fetchall(), key=repr) for each in SHOWN]
 
@@ -169,14 +192,17 @@ def test_kill_inside_statements(tmp_path: Path) -> None:
         connection.execute(
             "CREATE MATERIALIZED VIEW ledger_total AS SELECT count(*) AS n, sum(v) AS s FROM ledger"
         )
-    number = 1
+        connection.execute("CREATE SOURCE posted (n int) FROM WEBHOOK BODY FORMAT JSON")
+    number, posted = 1, 0
     rows: dict[int, int] = {}
     acknowledged: Counter[str] = Counter()
     try:
         for _ in range(ROUNDS):
             writer = Writer(server, number)
             row_writer = RowWriter(server, rows, chance.getrandbits(32))
-            threads = [threading.Thread(target=each.run) for each in (writer, row_writer)]
+            poster = Poster(server, posted)
+            clients = (writer, row_writer, poster)
+            threads = [threading.Thread(target=each.run) for each in clients]
             for thread in threads:
                 thread.start()
             assert writer.has_looked.wait(600)
@@ -189,6 +215,7 @@ def test_kill_inside_statements(tmp_path: Path) -> None:
             server.start()
             with server.connect() as connection:
                 rows = row_writer.judge(connection)
+                posted = poster.judge(connection)
             acknowledged += row_writer.acknowledged
             judge(server, writer)
             number = writer.number + 1
@@ -197,6 +224,7 @@ def test_kill_inside_statements(tmp_path: Path) -> None:
         server.kill()
     check(server.data)
     assert acknowledged["insert"], "rows were written before the kills"
+    assert posted, "numbers were posted before the kills"
 
 
 def judge(server: ServerProcess, writer: Writer) -> None:

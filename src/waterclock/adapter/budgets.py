@@ -30,5 +30,9 @@ class Budgets:
     it waits for the next step."""
     backlog: Bounds = DEFAULT_BOUNDS
     """How far views may be behind before writes wait (`max_backlog_rows` and others)."""
+    webhook_body_bytes: int = 5 << 20
+    """The body of one request to a webhook source (`max_webhook_body_bytes`)."""
+    webhook_requests: int = 100
+    """Such requests at the same time (`max_webhook_requests`)."""
     catalog_memory_mb: int = CATALOG_MEMORY_MB
     """Queries over the system's relations, all together (`max_catalog_memory`)."""

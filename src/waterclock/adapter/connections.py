@@ -49,7 +49,7 @@ def settings_of(
 def _opened(catalog: Catalog, value: Any, secrets: SecretBox | None) -> str | tuple[str, ...]:
     match value:
         case {"secret": str(identity)}:
-            return _secret(catalog, GlobalId.parse(identity), secrets)
+            return open_secret(catalog, GlobalId.parse(identity), secrets)
         case list():
             opened = (_opened(catalog, each, secrets) for each in value)
             return tuple(each for each in opened if isinstance(each, str))
@@ -57,7 +57,8 @@ def _opened(catalog: Catalog, value: Any, secrets: SecretBox | None) -> str | tu
             return str(value)
 
 
-def _secret(catalog: Catalog, identity: GlobalId, secrets: SecretBox | None) -> str:
+def open_secret(catalog: Catalog, identity: GlobalId, secrets: SecretBox | None) -> str:
+    """The value of a secret that something in the catalog uses. Raises as `settings_of` does."""
     if secrets is None:
         raise NoSecrets(
             "secrets can not be opened here",

@@ -32,7 +32,7 @@ from waterclock.adapter.tables import TableWriter
 from waterclock.adapter.timelines import compaction
 from waterclock.catalog.catalog import Catalog
 from waterclock.catalog.durable import DurableCatalog
-from waterclock.catalog.objects import Table
+from waterclock.catalog.objects import Relation
 from waterclock.compute.engine import OpenEngine, engine_on
 from waterclock.compute.live_session import LiveSession
 from waterclock.model.ids import GlobalId
@@ -158,7 +158,8 @@ class Coordinator:
             reader, writer = self.catalog.capabilities(collection)
             if reader is not None:
                 self.holds.adopt(reader)
-            if writer is not None and isinstance(catalog.try_item(collection), Table):
+            item = catalog.try_item(collection)
+            if writer is not None and isinstance(item, Relation) and item.is_written_here:
                 self.tables.add(writer)
         for collection in gone:
             self.tables.remove(collection)

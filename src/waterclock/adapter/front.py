@@ -29,6 +29,7 @@ from waterclock.adapter.reading import Reading
 from waterclock.adapter.session import SqlSession
 from waterclock.adapter.settings import DEFINITIONS, Settings, is_known
 from waterclock.adapter.sources import statistics, statuses
+from waterclock.adapter.webhooks.receiving import Webhooks
 from waterclock.catalog.catalog import Catalog
 from waterclock.catalog.image import image_of
 from waterclock.catalog.system.answerer import DuckDbAnswerer
@@ -76,6 +77,7 @@ class SqlFront:
         self.offload = Offload(core.budgets.statement, core.runtime.pool)
         self.reading = Reading(core)
         self.pumps = Pumps(core)
+        self.webhooks = Webhooks(core)
         self._shown: CatalogImage | None = None
         self._made_of: MadeOf = (0, (), (), ())
         self._counts: tuple[SourceStatistics, ...] = ()
@@ -126,7 +128,7 @@ class SqlFront:
         """
         with self._imaging:
             current = self.core.current
-            reports = self.core.sources.reports()
+            reports = [*self.core.sources.reports(), *self.webhooks.reports()]
             sources = statuses(current, reports)
             now_s = self.core.runtime.monotonic_s()
             if now_s > self._counted_s + _COUNT_AGAIN_S:

@@ -24,7 +24,9 @@ class PlannedSource:
     definition: bytes
     outputs: Mapping[str, Schema]
     is_split: bool
-    progress: ProgressShape
+    progress: ProgressShape | None
+    """Of which columns its progress is. None: its rows are posted, and the writer of tables writes
+    them."""
     connections: tuple[GlobalId, ...] = ()
     envelope: str | None = None
     key_format: str | None = None

@@ -28,7 +28,6 @@ from waterclock.catalog.objects import (
     Source,
     SourceProgress,
     Subsource,
-    Table,
     View,
 )
 from waterclock.model.ids import GlobalId
@@ -345,8 +344,8 @@ def _planned(catalog: Catalog, names: Names, bound: BoundQuery, query: Query) ->
         names.inputs,
         tuple({item.id: item for item in names.found.values()}.values()),
         query,
-        frozenset(item.id for item in behind if isinstance(item, Table)),
-        any(isinstance(item, Source | Subsource) for item in behind),
+        frozenset(item.id for item in behind if item.is_written_here),
+        any(isinstance(i, Source | Subsource) and not i.is_written_here for i in behind),
         names.read_given,
     )
 

@@ -63,8 +63,9 @@ def description_of(catalog: Catalog, source: Source) -> SourceDescription:
 
 
 def all_sources(catalog: Catalog) -> list[SourceDescription]:
-    """Every source there is, the oldest first."""
-    found = sorted((i for i in catalog.items() if isinstance(i, Source)), key=lambda s: s.id)
+    """Every source that is read from elsewhere, the oldest first."""
+    sources = (i for i in catalog.items() if isinstance(i, Source) and not i.is_webhook)
+    found = sorted(sources, key=lambda s: s.id)
     return [description_of(catalog, source) for source in found]
 
 

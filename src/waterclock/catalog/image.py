@@ -260,7 +260,8 @@ def _index(catalog: Catalog, found: Index) -> shown.Index:
 def _source(catalog: Catalog, found: Source) -> shown.Source:
     parts = (catalog.item(user) for user in sorted(catalog.users.get(found.id, ())))
     progress = next((part.oid for part in parts if isinstance(part, SourceProgress)), 0)
-    connections = [str(used) for used in found.connections]
+    used = (catalog.item(each) for each in found.connections)
+    connections = [str(each.id) for each in used if isinstance(each, Connection)]
     return shown.Source(
         relation=found.oid,
         type=found.connector,

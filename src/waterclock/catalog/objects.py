@@ -23,6 +23,8 @@ from waterclock.model.schema import Schema, TimedSchema
 
 Oid = NewType("Oid", int)
 
+WEBHOOK = "webhook"
+"""The connector of sources whose rows are posted to the server."""
 PUBLIC = Oid(0)
 """The grantee that is every role."""
 
@@ -160,6 +162,11 @@ class Relation(Item, frozen=True, kw_only=True, omit_defaults=True):
         """The columns as values are held. Raises for names that no collection can have."""
         return schema_of(self.columns)
 
+    @property
+    def is_written_here(self) -> bool:
+        """Whether the server's writer of tables fills it, in its own transactions."""
+        return False
+
 
 def schema_of(columns: Iterable[Column]) -> Schema:
     """Columns as a collection holds their values."""
@@ -168,6 +175,10 @@ def schema_of(columns: Iterable[Column]) -> Schema:
 
 class Table(Relation, frozen=True, kw_only=True, omit_defaults=True, tag="table"):
     kind: ClassVar[str] = "table"
+
+    @property
+    def is_written_here(self) -> bool:
+        return True
 
 
 class View(Relation, frozen=True, kw_only=True, omit_defaults=True, tag="view"):
@@ -192,7 +203,10 @@ class MaterializedView(Relation, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class Source(Relation, frozen=True, kw_only=True, omit_defaults=True, tag="source"):
-    """Data from outside. What `definition` says is known to the connector alone."""
+    """Data from outside. What `definition` says is known to the connector alone.
+
+    `connections` are the connections and secrets that it uses.
+    """
 
     kind: ClassVar[str] = "source"
 
@@ -208,6 +222,15 @@ class Source(Relation, frozen=True, kw_only=True, omit_defaults=True, tag="sourc
     @property
     def uses(self) -> tuple[GlobalId, ...]:
         return self.connections
+
+    @property
+    def is_webhook(self) -> bool:
+        """Whether its rows are posted to the server, instead of being read elsewhere."""
+        return self.connector == WEBHOOK
+
+    @property
+    def is_written_here(self) -> bool:
+        return self.is_webhook
 
 
 class Subsource(Relation, frozen=True, kw_only=True, omit_defaults=True, tag="subsource"):

@@ -4,6 +4,7 @@
     GET  /ready      200 when queries are answered, else 503 with what is missing
     GET  /metrics    for Prometheus
     POST /api/sql    {"query": "...", "parameters": [...], "database": "..."}  ->  results or error
+    POST /api/webhook/database/schema/source    a body for a webhook source  ->  how many rows
 
 A query runs in a session of its own, as the role that the request is from; so everything that holds
 for sessions holds here, privileges first. If the client goes away, its statement is cancelled.
@@ -15,10 +16,12 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -26,6 +29,13 @@ from starlette.routing import Route
 
 from waterclock.adapter.api import Authenticator, Front, Startup
 from waterclock.adapter.attempts import Attempts
+from waterclock.adapter.webhooks.receiving import (
+    Address,
+    TooManyRequests,
+    UnknownWebhook,
+    Webhooks,
+)
+from waterclock.adapter.webhooks.receiving import Request as Posted
 from waterclock.errors import WaterclockError
 from waterclock.http.access import Access, ForeignHost, Unauthorized, is_json
 from waterclock.http.metrics import Metrics
@@ -37,6 +47,8 @@ DEFAULT_DATABASE = "waterclock"
 MAX_BODY_BYTES = 16 * 1024 * 1024
 _BODY_S = 60.0
 """How long the body of a request may take to come."""
+_ADDRESS = ("database", "schema", "source")
+"""The parts of a path that name a webhook source."""
 _FIRST_PROCESS_ID = 1 << 30
 """Sessions of HTTP requests are numbered apart from those of connections."""
 
@@ -65,6 +77,7 @@ class NotJson(BadRequest):
 
 _PATHS = {
     "POST /api/sql": "run SQL",
+    "POST /api/webhook/{database}/{schema}/{source}": "insert into a webhook source",
     "GET /health": "whether the process lives",
     "GET /ready": "whether it serves",
     "GET /metrics": "measurements, for Prometheus",
@@ -91,11 +104,13 @@ class Api:
         texts: Texts,
         attempts: Attempts | None = None,
         unready: Callable[[], str | None] | None = None,
+        webhooks: Callable[[], Webhooks] | None = None,
     ) -> None:
         self._front = front
         self._access = Access.of(authenticator, attempts or Attempts(SYSTEM.monotonic_s))
         self._missing = missing
         self._unready = unready or missing
+        self._webhooks = webhooks
         self._metrics = metrics
         self._texts = texts
         self._numbers = itertools.count(_FIRST_PROCESS_ID)
@@ -110,6 +125,7 @@ class Api:
                 Route("/ready", self.ready),
                 Route("/metrics", self.metrics),
                 Route("/api/sql", self.sql, methods=["POST"]),
+                Route("/api/webhook/{database}/{schema}/{source}", self.webhook, methods=["POST"]),
             ],
             exception_handlers={404: _elsewhere, 405: _elsewhere},
         )
@@ -148,6 +164,42 @@ class Api:
         except WaterclockError as error:
             return _refused(error)
         return await self._answer(request, role, query)
+
+    async def webhook(self, request: Request) -> Response:
+        """Answered when the rows are durable. What was wrong is in the body of the answer."""
+        try:
+            self._require_ready()
+            assert self._webhooks is not None, "a server that is ready has them"
+            webhooks = self._webhooks()
+            address = Address(*(request.path_params[part] for part in _ADDRESS))
+            posted = Posted(
+                _joined_headers(request.headers),
+                _client(request),
+                partial(_body, request, webhooks.largest_body),
+                partial(self._poster, request),
+            )
+            rows = await webhooks.receive(address, posted)
+        except WaterclockError as error:
+            return _refused(error)
+        except ClientDisconnect:
+            raise
+        except Exception:
+            _log.exception("a request to a webhook source failed")
+            return _refused(WaterclockError("internal error"))
+        return _json({"rows": rows})
+
+    async def _poster(self, request: Request) -> str:
+        """The role of a request to a source without a check.
+
+        A page in a browser of this machine may send plain texts elsewhere unasked, and says so.
+        """
+        client = _client(request)
+        if "origin" in request.headers and not self._access.authenticator.requires_password(client):
+            raise ForeignHost(
+                "a web page can not post to a webhook source without a check",
+                hint="Give the source a CHECK.",
+            )
+        return await self._access.role(request.headers, client)
 
     def _require_ready(self) -> None:
         missing = self._missing()
@@ -215,6 +267,10 @@ def status_of(error: WaterclockError) -> int:
             return 403
         case BodyTooLarge():
             return 413
+        case UnknownWebhook():
+            return 404
+        case TooManyRequests():
+            return 429
         case NotJson():
             return 415
         case _:
@@ -250,6 +306,8 @@ async def _elsewhere(request: Request, error: Exception) -> Response:
 
 def _refused(error: WaterclockError) -> Response:
     response = _json(Answer([], fault_of(error)), status_of(error))
+    if isinstance(error, TooManyRequests):
+        response.headers["retry-after"] = "1"
     if isinstance(error, Unauthorized):
         response.headers["www-authenticate"] = 'Basic realm="waterclock", charset="UTF-8"'
     return response
@@ -259,17 +317,30 @@ def _json(body: object, status: int = 200) -> Response:
     return Response(msgspec.json.encode(body) + b"\n", status, media_type="application/json")
 
 
-async def _body(request: Request) -> bytes:
+def _joined_headers(headers: Headers) -> dict[str, str]:
+    """Headers by their names in lower case; several of one name as a list."""
+    return {name: ", ".join(headers.getlist(name)) for name in headers}
+
+
+async def _body(request: Request, largest: int = MAX_BODY_BYTES) -> bytes:
+    told = request.headers.get("content-length", "")
+    if told.isdecimal() and int(told) > largest:
+        raise _too_large(largest)
     body = bytearray()
     try:
         async with asyncio.timeout(_BODY_S):
             async for part in request.stream():
                 body += part
-                if len(body) > MAX_BODY_BYTES:
-                    raise BodyTooLarge(f"the request is larger than {MAX_BODY_BYTES >> 20} MiB")
+                if len(body) > largest:
+                    raise _too_large(largest)
     except TimeoutError:
         raise BadRequest("the body of the request did not come in time") from None
     return bytes(body)
+
+
+def _too_large(largest: int) -> BodyTooLarge:
+    shown = f"{largest >> 20} MiB" if largest >= 1 << 20 else f"{largest} bytes"
+    return BodyTooLarge(f"the body of the request is larger than {shown}")
 
 
 def _client(request: Request) -> str | None:

@@ -84,6 +84,8 @@ class Configuration:
     """Milliseconds."""
     max_write_delay: int = 30_000
     """Milliseconds."""
+    max_webhook_body_bytes: int = 5 << 20
+    max_webhook_requests: int = 100
     max_catalog_memory: int = 512
     """Megabytes for queries over the system's relations."""
 
@@ -312,6 +314,8 @@ _READERS: Mapping[str, Callable[[_Given], Any]] = MappingProxyType(
         "max_backlog_bytes": _integer(1, 1 << 60, "a number of bytes"),
         "max_backlog_age": _integer(1, 10**12, "a number of milliseconds"),
         "max_write_delay": _integer(0, 3_600_000, "a number of milliseconds"),
+        "max_webhook_body_bytes": _integer(1, 1 << 30, "a number of bytes"),
+        "max_webhook_requests": _COUNT,
         "max_catalog_memory": _integer(32, 1_000_000, "a number of megabytes"),
         "plan_timeout": _MILLISECONDS,
         "engine_wait": _integer(0, 24 * 3600 * 1000, "a number of milliseconds"),

@@ -196,6 +196,7 @@ class Server:
             PgTexts(),
             self._attempts,
             lambda: self.unready,
+            lambda: self.database.front.webhooks,
         )
         conf = self._configuration
         limits = HttpLimits(
@@ -334,6 +335,8 @@ def _open_database(
         result_bytes=configuration.max_result_bytes,
         connections=configuration.max_connections,
         statement=configuration.budget,
+        webhook_body_bytes=configuration.max_webhook_body_bytes,
+        webhook_requests=configuration.max_webhook_requests,
         catalog_memory_mb=configuration.max_catalog_memory,
         step=Limit(configuration.max_step_rows, configuration.max_step_bytes),
         backlog=Bounds(

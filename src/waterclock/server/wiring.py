@@ -81,6 +81,7 @@ class Database:
             rehearsal.stop()
         self.core.close()
         self.front.offload.close()
+        self.front.webhooks.close()
         self._planners.close()
         self.front.answerer.close()
         self.data.close()

@@ -46,6 +46,7 @@ from waterclock.sql.ast.sources import (
     TablesOfSchemas,
     TheseTables,
     UpstreamTable,
+    WebhookConnector,
 )
 from waterclock.sql.errors import SqlFault
 
@@ -211,8 +212,29 @@ def test_files_and_others(parse: Parse) -> None:
     assert parse("CREATE SOURCE s FROM S3 CONNECTION a (BUCKET 'b')") == CreateSource(
         name("s"), ExternalConnector("s3", name("a"), (Option("bucket", StringValue("b")),))
     )
-    assert parse("CREATE SOURCE s FROM WEBHOOK BODY FORMAT JSON") == Unsupported(
-        "CREATE SOURCE FROM WEBHOOK"
+
+
+def test_create_source_from_webhook(parse: Parse) -> None:
+    json = PlainFormat(FormatKind.JSON)
+    assert parse("CREATE SOURCE s FROM WEBHOOK BODY FORMAT JSON") == CreateSource(
+        name("s"), WebhookConnector(json)
+    )
+    assert parse(
+        "CREATE SOURCE s FROM WEBHOOK BODY FORMAT JSON ARRAY INCLUDE HEADERS, HEADER 'x-a' AS a"
+        " CHECK (HMAC 'sha256', KEY SECRET k, HEADER 'x-b') WITH (RETAIN HISTORY FOR '1h')"
+    ) == CreateSource(
+        name("s"),
+        WebhookConnector(
+            json,
+            True,
+            (Include(Metadata.HEADERS), Include(Metadata.HEADER, Identifier("a"), "x-a")),
+            (
+                Option("hmac", StringValue("sha256")),
+                Option("key", SecretValue(name("k"))),
+                Option("header", StringValue("x-b")),
+            ),
+        ),
+        options=(Option("retain history", StringValue("1h")),),
     )
 
 

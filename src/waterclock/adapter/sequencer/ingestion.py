@@ -23,7 +23,12 @@ from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planned_source import PlannedSource
 from waterclock.adapter.planning import name_of
 from waterclock.adapter.retention import RETAIN, retained_ms
-from waterclock.adapter.sequencer import file_sources, kafka_sources, postgres_sources
+from waterclock.adapter.sequencer import (
+    file_sources,
+    kafka_sources,
+    postgres_sources,
+    webhook_sources,
+)
 from waterclock.adapter.sequencer.messages import (
     SOURCE_OPTIONS,
     declared_columns,
@@ -59,6 +64,7 @@ from waterclock.sql.ast.sources import (
     LoadGenerator,
     TablesOfSchemas,
     TheseTables,
+    WebhookConnector,
 )
 from waterclock.sql.errors import SyntaxFault
 from waterclock.sql.printing import create_text
@@ -107,6 +113,8 @@ async def create(session: SqlSession, statement: ast.CreateSource, _: Parameters
             return
         core = session.front.core
         notices.extend(Notice(told) for told in planned.notices)
+        if made.source.is_webhook:
+            return
         description = description_of(core.current, made.source)
         change.succeed(None)
         await changes.follow_up([partial(core.sources.add, description)])
@@ -147,9 +155,10 @@ async def _commit(
         made, beside = _made(session, draft, site, statement, planned)
         start = EPOCH_MILLIS.frontier(max(core.oracle.read_ts(), core.runtime.wall_ms()))
         own = own_timeline(statement)
+        writers = Writers.HOLDER if made.source.is_written_here else Writers.STORAGE
         on_own = set() if own is None else {made.source.id, *beside.errors.values()}
         creations = [
-            Creation(collection, Description(schema, Writers.STORAGE), start)
+            Creation(collection, Description(schema, writers), start)
             if own is None or collection not in on_own
             else Creation(collection, Description(schema, Writers.STORAGE, own), own.start())
             for collection, schema in (_collections(made, planned) | beside.schemas).items()
@@ -161,8 +170,10 @@ async def _commit(
 
 def _collections(made: NewSource, planned: PlannedSource) -> dict[GlobalId, Schema]:
     """What storage has to make."""
-    assert made.remap is not None
-    found = {made.remap: planned.progress.schema}
+    found: dict[GlobalId, Schema] = {}
+    if planned.progress is not None:
+        assert made.remap is not None
+        found[made.remap] = planned.progress.schema
     relations = made.subsources if planned.is_split else (made.source,)
     return found | {relation.id: relation.schema for relation in relations}
 
@@ -195,7 +206,9 @@ def _made(
         planned.shown_as or planned.kind,
         create_text(_complete(draft, site, statement, planned)),
         columns,
-        _kept(statement, planned, beside).encoded(),
+        planned.definition
+        if planned.progress is None
+        else _kept(statement, planned, beside).encoded(),
         planned.connections,
         planned.envelope,
         planned.key_format,
@@ -203,17 +216,23 @@ def _made(
         tuple(beside.schemas),
         retained_ms(tuple(each for each in statement.options if each.name == RETAIN)),
     )
-    time = Column(TIME, MZ_TIMESTAMP, nullable=False)
     made = create_source(
         draft,
         site,
         definition,
         draft.catalog.cluster(named).oid,
-        progress_columns=(time, *_shown(planned.progress.schema.columns)),
+        progress_columns=_progress_columns(planned),
         progress_name=_progress_name(session, draft, site, statement.progress),
         subsources=subsources,
     )
     return made, beside
+
+
+def _progress_columns(planned: PlannedSource) -> tuple[Column, ...] | None:
+    if planned.progress is None:
+        return None
+    time = Column(TIME, MZ_TIMESTAMP, nullable=False)
+    return (time, *_shown(planned.progress.schema.columns))
 
 
 def _kept(statement: ast.CreateSource, planned: PlannedSource, beside: Beside) -> KeptSource:
@@ -411,6 +430,7 @@ def _load_generator(session: SqlSession, statement: ast.CreateSource) -> Planned
 _PLANNED_BY: Mapping[type[Any], Callable[[SqlSession, ast.CreateSource], PlannedSource]] = {
     LoadGenerator: _load_generator,
     FileConnector: file_sources.planned,
+    WebhookConnector: webhook_sources.planned,
 }
 _EXTERNALLY_PLANNED_BY: Mapping[str, Callable[[SqlSession, ast.CreateSource], PlannedSource]] = {
     kafka_sources.KIND: kafka_sources.planned,

@@ -37,9 +37,6 @@ class ExternalConnector:
     options: tuple[Option, ...] = ()
 
 
-Connector = LoadGenerator | FileConnector | ExternalConnector
-
-
 class FormatKind(Enum):
     TEXT = "TEXT"
     BYTES = "BYTES"
@@ -111,6 +108,23 @@ class EnvelopeKind(Enum):
 class Envelope:
     kind: EnvelopeKind
     options: tuple[Option, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookConnector:
+    """Requests that others POST to the server.
+
+    With `is_array` each body is a JSON array, and each element of it a row. `check` is how a
+    request proves that it may be accepted.
+    """
+
+    format: Format
+    is_array: bool = False
+    include: tuple[Include, ...] = ()
+    check: tuple[Option, ...] = ()
+
+
+Connector = LoadGenerator | FileConnector | ExternalConnector | WebhookConnector
 
 
 @dataclass(frozen=True, slots=True)

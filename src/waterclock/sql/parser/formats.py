@@ -27,13 +27,14 @@ def formats(stream: TokenStream) -> Formats:
     """`FORMAT f`, or `KEY FORMAT f VALUE FORMAT f`."""
     key: Format | None = None
     if stream.accept("key", "format"):
-        key = _format(stream)
+        key = one_format(stream)
         stream.expect("value")
     stream.expect("format")
-    return Formats(_format(stream), key)
+    return Formats(one_format(stream), key)
 
 
-def _format(stream: TokenStream) -> Format:
+def one_format(stream: TokenStream) -> Format:
+    """What follows FORMAT."""
     if stream.at_any("protobuf", "regex"):
         stream.unsupported(f"FORMAT {stream.token.value.upper()}")
     if stream.accept("csv"):

@@ -15,16 +15,19 @@ from waterclock.sql.ast.sources import (
     Envelope,
     ExternalConnector,
     FileConnector,
+    FormatKind,
     Formats,
     Include,
     LoadGenerator,
+    PlainFormat,
     Subsources,
     TablesOfSchemas,
     TheseTables,
     UpstreamTable,
+    WebhookConnector,
 )
 from waterclock.sql.errors import SyntaxFault
-from waterclock.sql.parser.formats import at_formats, envelope, formats, include
+from waterclock.sql.parser.formats import at_formats, envelope, formats, include, one_format
 from waterclock.sql.parser.options import labels, maybe_options, options
 from waterclock.sql.stream import TokenStream
 from waterclock.sql.tokens import Kind
@@ -111,12 +114,22 @@ def _connector(stream: TokenStream) -> Connector:
     if stream.accept("file"):
         location = stream.string()
         return FileConnector(location, maybe_options(stream))
-    if stream.at("webhook"):
-        stream.unsupported("CREATE SOURCE FROM WEBHOOK")
+    if stream.accept("webhook"):
+        return _webhook(stream)
     for words_of_kind in _EXTERNAL:
         if stream.accept(*words_of_kind):
             return _external(stream, " ".join(words_of_kind))
     raise stream.fault()
+
+
+def _webhook(stream: TokenStream) -> WebhookConnector:
+    """`BODY FORMAT f [ARRAY] [INCLUDE ...] [CHECK (option, ...)]`."""
+    stream.expect("body", "format")
+    chosen = one_format(stream)
+    is_array = chosen == PlainFormat(FormatKind.JSON) and stream.accept("array")
+    included = include(stream) if stream.at("include") else ()
+    check = options(stream) if stream.accept("check") else ()
+    return WebhookConnector(chosen, is_array, included, check)
 
 
 def _external(stream: TokenStream, kind: str) -> ExternalConnector:

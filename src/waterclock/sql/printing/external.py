@@ -27,6 +27,7 @@ from waterclock.sql.ast.sources import (
     TablesOfSchemas,
     TheseTables,
     UpstreamTable,
+    WebhookConnector,
 )
 from waterclock.sql.printing.pieces import (
     column_names,
@@ -141,6 +142,11 @@ def _connector(connector: Connector) -> str:
         case ExternalConnector(kind, connection, options):
             over = f"CONNECTION {name_text(connection)}" if connection is not None else ""
             return joined(kind.upper(), over, option_list(options))
+        case WebhookConnector():
+            check = f"CHECK {option_list(connector.check)}" if connector.check else ""
+            array = "ARRAY" if connector.is_array else ""
+            body = f"WEBHOOK BODY FORMAT {_format(connector.format)}"
+            return joined(body, array, _include(connector.include), check)
         case _:
             assert_never(connector)
 

@@ -1,0 +1,1 @@
+"""Webhook sources: rows that others POST to the server."""
