@@ -12,6 +12,7 @@ from waterclock.storage.sources.api import ConnectionSettings
 from waterclock.storage.sources.aws.clients import AwsAccess, Role, access_of
 from waterclock.storage.sources.aws.errors import AwsMissing, as_faults
 from waterclock.storage.sources.errors import InvalidSource, TransientFault
+from waterclock.storage.sources.validation import ConnectionUnusable, validate
 from waterclock.testing.services import S3Server
 
 ROLE = "arn:aws:iam::123456789012:role/reader"
@@ -44,6 +45,7 @@ def test_one_endpoint_for_all_services(s3_server: S3Server) -> None:
     again = elsewhere.open("s3")
     assert again.get_object(Bucket="clients", Key="k")["Body"].read() == b"abc"
     again.close()
+    validate(ConnectionSettings("c", "aws", options))
 
 
 @pytest.mark.service
@@ -111,3 +113,11 @@ def test_what_goes_wrong_is_told(s3_server: S3Server) -> None:
     assert told.value.detail is not None
     assert "127.0.0.1:1" in told.value.detail
     gone.close()
+
+
+def test_a_connection_to_nobody_is_not_valid() -> None:
+    options = {"access key id": "a", "secret access key": "b", "endpoint": "http://127.0.0.1:1"}
+    with pytest.raises(ConnectionUnusable) as caught:
+        validate(ConnectionSettings("c", "aws", options))
+    assert caught.value.message == 'connection "c" can not be used'
+    assert "127.0.0.1:1" in (caught.value.detail or "")

@@ -330,15 +330,22 @@ def test_logging_in(tmp_path: Path, kafka_broker: KafkaBroker) -> None:
     async def check(world: AdapterWorld, client: Client) -> None:
         del world
         await client.run("CREATE SECRET pass AS 'wrong'")
-        await client.run(
+        connection = (
             f"CREATE CONNECTION private TO KAFKA (BROKERS ('{broker.private_address}'),"
             f" SSL CERTIFICATE AUTHORITY '{broker.authority}', SASL MECHANISMS 'PLAIN',"
             f" SASL USERNAME '{USER}', SASL PASSWORD SECRET pass)"
         )
+        unusable = await client.fails(connection)
+        assert unusable.sqlstate == "08001"
+        assert "uthentication" in f"{unusable.detail}"
+        await client.run(f"{connection} WITH (VALIDATE = false)")
+        again = await client.fails("VALIDATE CONNECTION private")
+        assert "uthentication" in f"{again.detail}"
         refused = await client.fails(create)
         assert "uthentication" in f"{refused.detail}"
         assert "wrong" not in f"{refused.message} {refused.detail} {refused.hint}"
         await client.run(f"ALTER SECRET pass AS '{PASSWORD}'")
+        assert await client.tag("VALIDATE CONNECTION private") == "VALIDATE CONNECTION"
         await client.run(create)
         certificate, key = broker.client
         login = f"SASL USERNAME '{USER}', SASL PASSWORD SECRET pass"
@@ -360,7 +367,9 @@ def test_logging_in(tmp_path: Path, kafka_broker: KafkaBroker) -> None:
         for source in ("p", *ways):
             await until_rows(client, f"SELECT * FROM {source}", [("1",)])
         without = f"BROKER '{broker.mutual_address}', SSL CERTIFICATE AUTHORITY"
-        await client.run(f"CREATE CONNECTION nobody TO KAFKA ({without} '{broker.authority}')")
+        nobody = f"CREATE CONNECTION nobody TO KAFKA ({without} '{broker.authority}')"
+        assert (await client.fails(nobody)).sqlstate == "08001"
+        await client.run(f"{nobody} WITH (VALIDATE = false)")
         stranger = await client.fails(
             create.replace("SOURCE p", "SOURCE q").replace("N private", "N nobody")
         )

@@ -361,7 +361,9 @@ async def check_rights(client: Client, upstream: psycopg.Connection[Any]) -> Non
     require_password(upstream, user)
     await client.run("CREATE SECRET pw AS 'wrong'")
     options = connection_to(upstream.info.dsn, "weak", user).removesuffix(")")
-    await client.run(f"{options}, PASSWORD SECRET pw)")
+    unusable = await client.fails(f"{options}, PASSWORD SECRET pw)")
+    assert "password authentication failed" in (unusable.detail or "")
+    await client.run(f"{options}, PASSWORD SECRET pw) WITH (VALIDATE = false)")
     create = "CREATE SOURCE src FROM POSTGRES CONNECTION weak (PUBLICATION 'p') FOR TABLES (a)"
     error = await client.fails(create)
     assert "password authentication failed" in error.message
@@ -403,7 +405,9 @@ def test_a_server_that_is_not_set_up(postgres_server: PostgresServer, tmp_path: 
             error = await client.fails(f"{SOURCE} (PUBLICATION 'p') FOR ALL TABLES")
             assert error.message == "wal_level of the PostgreSQL server is not logical"
             assert "ALTER SYSTEM SET wal_level = logical" in (error.hint or "")
-            await client.run(connection_to(conninfo.replace(str(postgres_server.port), "1"), "no"))
+            nobody = connection_to(conninfo.replace(str(postgres_server.port), "1"), "no")
+            assert (await client.fails(nobody)).sqlstate == "08001"
+            await client.run(f"{nobody} WITH (VALIDATE = false)")
             error = await client.fails(
                 "CREATE SOURCE s FROM POSTGRES CONNECTION no (PUBLICATION 'p') FOR ALL TABLES"
             )

@@ -6,6 +6,7 @@ connects, so a secret that was changed counts from then on.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import msgspec
@@ -40,10 +41,16 @@ def settings_of(
     if not isinstance(found, Connection):
         raise ConnectionGone(f"connection {connection} does not exist any more")
     kept = msgspec.msgpack.decode(found.definition, type=dict[str, Any])
-    options = {
-        name: _opened(catalog, value, secrets) for name, value in kept.items() if value is not None
-    }
-    return ConnectionSettings(found.name, found.connector, options)
+    return settings_from(catalog, found.name, found.connector, kept, secrets)
+
+
+def settings_from(
+    catalog: Catalog, name: str, kind: str, definition: Mapping[str, Any], secrets: SecretBox | None
+) -> ConnectionSettings:
+    """The same, of a connection that need not be there yet."""
+    given = {key: value for key, value in definition.items() if value is not None}
+    options = {key: _opened(catalog, value, secrets) for key, value in given.items()}
+    return ConnectionSettings(name, kind, options)
 
 
 def _opened(catalog: Catalog, value: Any, secrets: SecretBox | None) -> str | tuple[str, ...]:

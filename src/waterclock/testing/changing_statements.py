@@ -39,7 +39,8 @@ STATEMENTS = (
     "CREATE INDEX fresh ON base (b)",
     "CREATE SOURCE fresh FROM LOAD GENERATOR COUNTER (TICK INTERVAL '1h')",
     "CREATE SECRET fresh AS 'two'",
-    "CREATE CONNECTION fresh TO POSTGRES (HOST 'localhost', DATABASE 'd', USER 'u')",
+    "CREATE CONNECTION fresh TO POSTGRES (HOST 'localhost', DATABASE 'd', USER 'u')"
+    " WITH (VALIDATE = false)",
     "CREATE ROLE fresh LOGIN PASSWORD 'three'",
     "ALTER TABLE base RENAME TO renamed",
     "ALTER TABLE base ALTER COLUMN b SET DEFAULT 'w'",

@@ -47,6 +47,8 @@ class Registry:
         match method, parts:
             case "POST", ["subjects", subject, "versions"]:
                 return 200, {"id": self.register(subject, json.loads(body)["schema"])}
+            case "GET", ["schemas", "types"]:
+                return 200, ["JSON", "PROTOBUF", "AVRO"]
             case "GET", ["schemas", "ids", number] if 0 < int(number) <= len(self.schemas):
                 return 200, {"schema": self.schemas[int(number) - 1]}
             case "GET", ["subjects", subject, "versions", "latest"] if subject in self.subjects:

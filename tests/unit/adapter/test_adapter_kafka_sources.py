@@ -21,9 +21,10 @@ async def refused(world: AdapterWorld, statement: str) -> tuple[str, str]:
 @in_world
 async def test_statements_that_do_not_say_enough(world: AdapterWorld) -> None:
     client = await world.connect()
-    await client.run("CREATE CONNECTION k TO KAFKA (BROKER '127.0.0.1:1')")
+    await client.run("CREATE CONNECTION k TO KAFKA (BROKER '127.0.0.1:1') WITH (VALIDATE = false)")
     await client.run(
-        "CREATE CONNECTION p TO POSTGRES (HOST 'h', DATABASE 'd', USER 'u')",
+        "CREATE CONNECTION p TO POSTGRES (HOST 'h', DATABASE 'd', USER 'u')"
+        " WITH (VALIDATE = false)",
     )
     for statement, expected in (
         (SOURCE.format("(START OFFSET 1)"), ("42601", "TOPIC option is required")),
@@ -63,7 +64,7 @@ async def test_statements_that_do_not_say_enough(world: AdapterWorld) -> None:
 @in_world
 async def test_transaction_topics_that_do_not_say_enough(world: AdapterWorld) -> None:
     client = await world.connect()
-    await client.run("CREATE CONNECTION k TO KAFKA (BROKER '127.0.0.1:1')")
+    await client.run("CREATE CONNECTION k TO KAFKA (BROKER '127.0.0.1:1') WITH (VALIDATE = false)")
     head = "CREATE SOURCE s FROM KAFKA CONNECTION k"
     whole = f"{head} (TRANSACTION TOPIC 'x.transaction')"
     for statement, expected in (
@@ -92,7 +93,7 @@ async def test_transaction_topics_that_do_not_say_enough(world: AdapterWorld) ->
 @in_world
 async def test_brokers_that_nobody_is_at(world: AdapterWorld) -> None:
     client = await world.connect()
-    await client.run("CREATE CONNECTION k TO KAFKA (BROKER '127.0.0.1:1')")
+    await client.run("CREATE CONNECTION k TO KAFKA (BROKER '127.0.0.1:1') WITH (VALIDATE = false)")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(cluster, "_SECONDS", 3600.0)  # nothing is waited for that nobody gives
         assert await refused(world, SOURCE.format("(TOPIC 't')")) == (
@@ -104,7 +105,7 @@ async def test_brokers_that_nobody_is_at(world: AdapterWorld) -> None:
 @in_world
 async def test_options_of_connections_are_checked(world: AdapterWorld) -> None:
     client = await world.connect()
-    await client.run("CREATE CONNECTION k TO KAFKA (BROKER 'a:b')")
+    await client.run("CREATE CONNECTION k TO KAFKA (BROKER 'a:b') WITH (VALIDATE = false)")
     assert await refused(world, SOURCE.format("(TOPIC 't')")) == (
         "22023",
         '"a:b" is not the address of a broker',

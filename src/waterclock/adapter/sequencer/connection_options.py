@@ -61,8 +61,8 @@ def is_known(kind: str) -> bool:
 def check(statement: ast.CreateConnection) -> None:
     """Raise a `SyntaxFault` if the options are not those of the connection's kind."""
     known = _OPTIONS[statement.kind]
+    wants_validation(statement)
     asked = options.by_name(statement.connection_options, (*known.required, *known.optional))
-    options.by_name(statement.options, _WITH_OPTIONS)
     for name in known.required:
         if name not in asked:
             raise SyntaxFault(f"{name.upper()} option is required")
@@ -79,6 +79,12 @@ def check(statement: ast.CreateConnection) -> None:
         raise SyntaxFault("either BROKER or BROKERS is required")
     if statement.kind == "aws":
         _check_aws(asked)
+
+
+def wants_validation(statement: ast.CreateConnection) -> bool:
+    """Whether the system is to be asked before the connection is made."""
+    asked = options.by_name(statement.options, _WITH_OPTIONS)
+    return options.truth(asked["validate"]) if "validate" in asked else True
 
 
 def borrows_identity(statement: ast.CreateConnection) -> bool:

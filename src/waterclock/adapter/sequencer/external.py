@@ -1,12 +1,14 @@
-"""CREATE of clusters, secrets and connections, ALTER SECRET; and REFRESH, which nobody needs.
+"""CREATE of clusters, secrets and connections, ALTER SECRET, VALIDATE CONNECTION; and REFRESH.
 
-A cluster is a name. A secret is sealed before it goes anywhere. A connection is a definition for
-whoever reads from another system: its options are checked here (`connection_options`), and used
-there.
+A cluster is a name. REFRESH does nothing. A secret is sealed before it goes anywhere. A connection
+is a definition for whoever reads from another system: its options are checked here
+(`connection_options`), and used there. Before one is made, the system that it leads to is asked
+whether it can be used.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,6 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from waterclock.adapter.api import Done, Notice, Response
+from waterclock.adapter.connections import settings_from
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planning import name_of
 from waterclock.adapter.secrets import SecretBox
@@ -24,7 +27,7 @@ from waterclock.catalog import items, privileges
 from waterclock.catalog.catalog import Catalog
 from waterclock.catalog.draft import Draft
 from waterclock.catalog.items import Site
-from waterclock.catalog.objects import Item, MaterializedView, Privilege, Secret
+from waterclock.catalog.objects import Connection, Item, MaterializedView, Privilege, Secret
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
 from waterclock.model.pg_types import TEXT
@@ -35,12 +38,14 @@ from waterclock.sql.ast.common import (
     NameValue,
     NumberValue,
     ObjectName,
+    Option,
     OptionValue,
     SecretValue,
     StringValue,
 )
 from waterclock.sql.binding import bind_values
 from waterclock.sql.printing import create_text
+from waterclock.storage.sources.validation import ConnectionUnusable, validate
 
 if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
@@ -155,33 +160,71 @@ async def create_connection(
     if not connection_options.is_known(statement.kind):
         raise Unsupported(f"CREATE CONNECTION TO {statement.kind.upper()} is not supported")
     connection_options.check(statement)
+    if connection_options.wants_validation(statement):
+        await _validate_new(session, statement)
     async with session.changing() as draft:
-        if connection_options.borrows_identity(statement):
-            what = "create connections without keys of their own"
-            privileges.check_superuser(draft.catalog, session.role.oid, what)
         site = _site(session, draft, statement.name)
         if statement.if_not_exists and _is_taken(session, draft.catalog, statement.name):
             return _exists(session, f'connection "{site.name}"', "CREATE CONNECTION")
-        secrets: dict[tuple[str, ...], Secret] = {}
-        given = tuple(
-            replace(each, value=_complete(session, draft.catalog, each.value, secrets))
-            for each in statement.connection_options
-        )
+        given, definition, used = _definition(session, draft.catalog, statement)
         complete = replace(
             statement,
             name=full_name(draft.catalog, site.namespace, site.name),
             connection_options=given,
             if_not_exists=False,
+            options=(),
         )
-        ids = {name: secret.id for name, secret in secrets.items()}
-        definition = msgspec.msgpack.encode(
-            {option.name: _plain(option.value, ids) for option in given}
-        )
-        used = list(dict.fromkeys(ids.values()))
-        sql = create_text(complete)
-        items.create_connection(draft, site, statement.kind, sql, definition, used)
+        kept, sql = msgspec.msgpack.encode(definition), create_text(complete)
+        items.create_connection(draft, site, statement.kind, sql, kept, used)
         await session.commit_draft(draft)
     return Done("CREATE CONNECTION")
+
+
+async def _validate_new(session: SqlSession, statement: ast.CreateConnection) -> None:
+    """Ask the system that a connection is about to lead to. Nothing is held meanwhile."""
+    core = session.front.core
+    catalog, name = core.current, statement.name
+    namespace = catalog.target(name_of(name.parts), session.scope)
+    privileges.check(catalog, session.role.oid, namespace, Privilege.CREATE)
+    if _is_taken(session, catalog, name):
+        return  # as the change itself will say
+    _, definition, _ = _definition(session, catalog, statement)
+    own = settings_from(catalog, name.parts[-1], statement.kind, definition, core.secrets)
+    try:
+        await asyncio.to_thread(validate, own)
+    except ConnectionUnusable as error:
+        raise ConnectionUnusable(
+            error.message,
+            detail=error.detail,
+            hint=f"{error.hint} WITH (VALIDATE = false) creates it without asking.",
+        ) from None
+
+
+def _definition(
+    session: SqlSession, catalog: Catalog, statement: ast.CreateConnection
+) -> tuple[tuple[Option, ...], dict[str, Any], list[GlobalId]]:
+    """The options with full names, the same for whoever uses them, and the secrets in them."""
+    if connection_options.borrows_identity(statement):
+        what = "create connections without keys of their own"
+        privileges.check_superuser(catalog, session.role.oid, what)
+    secrets: dict[tuple[str, ...], Secret] = {}
+    given = tuple(
+        replace(each, value=_complete(session, catalog, each.value, secrets))
+        for each in statement.connection_options
+    )
+    ids = {name: secret.id for name, secret in secrets.items()}
+    definition = {option.name: _plain(option.value, ids) for option in given}
+    return given, definition, list(dict.fromkeys(ids.values()))
+
+
+async def validate_connection(
+    session: SqlSession, statement: ast.ValidateConnection, _: Parameters
+) -> Response:
+    core = session.front.core
+    found = core.current.named(Connection, name_of(statement.name.parts), session.scope)
+    privileges.check(core.current, session.role.oid, found, Privilege.USAGE)
+    await asyncio.to_thread(validate, core.connection_settings(found.id))
+    return Done("VALIDATE CONNECTION")
 
 
 def _complete(
@@ -262,5 +305,6 @@ RUN: dict[type[Any], Callable[..., Awaitable[Response]]] = {
     ast.CreateSecret: create_secret,
     ast.AlterSecret: alter_secret,
     ast.CreateConnection: create_connection,
+    ast.ValidateConnection: validate_connection,
     ast.RefreshMaterializedView: refresh,
 }

@@ -63,6 +63,7 @@ from waterclock.sql.ast.sources import (
     CreateSink,
     CreateSource,
     CreateTableFromSource,
+    ValidateConnection,
 )
 
 CreateStatement = (
@@ -119,6 +120,7 @@ Statement = (
     | AlterReadHold
     | DropReadHold
     | RefreshMaterializedView
+    | ValidateConnection
     | AlterRole
     | AlterSetting
     | AlterSecret
@@ -196,6 +198,7 @@ __all__ = [
     "Unlisten",
     "Unsupported",
     "Update",
+    "ValidateConnection",
     "WithChanges",
     "holds_secret",
 ]

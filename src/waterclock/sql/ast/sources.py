@@ -219,6 +219,13 @@ class CreateConnection:
 
 
 @dataclass(frozen=True, slots=True)
+class ValidateConnection:
+    """Ask the system that a connection leads to whether it can be used."""
+
+    name: ObjectName
+
+
+@dataclass(frozen=True, slots=True)
 class CreateSecret:
     """The value is left out of what is printed of the node."""
 

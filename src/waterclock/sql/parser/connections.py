@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from waterclock.sql.ast.common import ObjectName, Option
 from waterclock.sql.ast.relations import CreateDatabase, CreateSchema
-from waterclock.sql.ast.sources import AlterSecret, CreateCluster, CreateConnection, CreateSecret
+from waterclock.sql.ast.sources import (
+    AlterSecret,
+    CreateCluster,
+    CreateConnection,
+    CreateSecret,
+    ValidateConnection,
+)
 from waterclock.sql.parser.options import option, options, with_options
 from waterclock.sql.parser.scanning import condition
 from waterclock.sql.stream import TokenStream
@@ -44,6 +50,11 @@ def create_secret(stream: TokenStream) -> CreateSecret:
     name = stream.object_name()
     stream.expect("as")
     return CreateSecret(name, condition(stream), exists)
+
+
+def validate_connection(stream: TokenStream) -> ValidateConnection:
+    stream.expect("validate", "connection")
+    return ValidateConnection(stream.object_name())
 
 
 def alter_secret_value(stream: TokenStream, name: ObjectName, if_exists: bool) -> AlterSecret:

@@ -14,6 +14,7 @@ from waterclock.sql.parser.connections import (
     create_database,
     create_schema,
     create_secret,
+    validate_connection,
 )
 from waterclock.sql.parser.copy import copy
 from waterclock.sql.parser.grants import grant, revoke
@@ -200,6 +201,7 @@ _BY_FIRST_WORD: dict[str, Callable[[TokenStream], Statement]] = {
     "notify": notify,
     "create": _create,
     "refresh": refresh,
+    "validate": validate_connection,
     "alter": _alter,
     "drop": _drop,
     "comment": comment,

@@ -57,6 +57,11 @@ class SchemaRegistry:
                 self._by_id[number] = _avro(found)
             return self._by_id[number]
 
+    def require_registry(self) -> None:
+        """Raise `TransientFault` unless a schema registry answers."""
+        if not isinstance(self._get("/schemas/types"), list):
+            raise TransientFault(f"there is no schema registry at {self._url}")
+
     def _get(self, path: str) -> Any:
         request = urllib.request.Request(
             self._url + path, headers={"Accept": _ACCEPT, **self._headers}

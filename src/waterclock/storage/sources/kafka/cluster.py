@@ -64,6 +64,15 @@ class Cluster:
                 detail=f"{error.args[0].str()}.",
             ) from None
 
+    def require_answer(self) -> None:
+        """Raise a fault unless the brokers answer, and let us in."""
+        from confluent_kafka import KafkaException
+
+        try:
+            self._answer(self._admin.describe_cluster(request_timeout=_SECONDS))
+        except KafkaException as error:
+            raise self._fault("the description of the cluster", error.args[0]) from None
+
     def topic(self, name: str) -> Topic | None:
         """The topic; None if there is none."""
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
