@@ -6,16 +6,20 @@ and `rows` and `df` are made from it. A statement sees all it reads at one time.
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias
 
 import pyarrow as pa
 
+from waterclock.client.display import html_table, text_table
+from waterclock.client.frames import nullable_frame
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
+    from pandas import DataFrame as PandasFrame
     from pyspark.sql import DataFrame, SparkSession
 
     from waterclock.client.read_holds import ReadHold
@@ -27,9 +31,36 @@ class NoSpark(WaterclockError):
     sqlstate: ClassVar[str] = "55000"
 
 
-@dataclass(frozen=True, slots=True)
+def require_spark(session: SparkSession | None) -> SparkSession:
+    """The session. Raises `NoSpark`."""
+    if session is None:
+        raise NoSpark(
+            "there is no Spark session for a DataFrame",
+            hint="Give one: waterclock.connect(..., spark=session).",
+        )
+    return session
+
+
+_ITERATED_ROWS = 1024
+
+
+Rows: TypeAlias = "pa.Table | pa.RecordBatch | DataFrame | PandasFrame | ArrowStream"
+"""Rows that can be appended: of Arrow, Spark, pandas, or of whatever gives Arrow (polars does)."""
+
+
+class ArrowStream(Protocol):
+    """Something whose rows can be had as Arrow, by Arrow's protocol for that."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Result:
-    """What a statement gave: its rows as Arrow, without columns if it returns none."""
+    """What a statement gave: its rows as Arrow, without columns if it returns none.
+
+    It has a length, can be iterated over, and is shown as a table, in notebooks too. Whatever reads
+    Arrow reads it: `polars.DataFrame(result)`, or DuckDB's `SELECT * FROM result`.
+    """
 
     table: pa.Table
     tag: str
@@ -37,21 +68,42 @@ class Result:
     spark: SparkSession | None = None
 
     def arrow(self) -> pa.Table:
+        """The rows as an Arrow table."""
         return self.table
+
+    def pandas(self) -> PandasFrame:
+        """The rows as a pandas DataFrame. Columns with nulls keep their types."""
+        return nullable_frame(self.table)
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
         """The rows as tuples of Python values."""
-        return list(zip(*(column.to_pylist() for column in self.table.columns), strict=True))
+        return list(self)
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __bool__(self) -> bool:
+        """A result is true, rows or not."""
+        return True
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """The rows one after the other, as tuples of Python values."""
+        for batch in self.table.to_batches(max_chunksize=_ITERATED_ROWS):
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+    def __repr__(self) -> str:
+        return text_table(self.table) or self.tag
+
+    def _repr_html_(self) -> str:
+        return html_table(self.table) or html.escape(self.tag)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
 
     def df(self) -> DataFrame:
         """The rows as a DataFrame of the Spark session. Raises `NoSpark`."""
-        if self.spark is None:
-            raise NoSpark(
-                "there is no Spark session for a DataFrame",
-                hint="Give one: waterclock.connect(..., spark=session).",
-            )
-        return self.spark.createDataFrame(self.table)
+        return require_spark(self.spark).createDataFrame(self.table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +167,11 @@ class Connection(Protocol):
         A hold with a name can be taken up again by it, after a crash and before its lease ends.
         """
 
-    def append(self, table: str, rows: pa.Table | pa.RecordBatch | DataFrame) -> int:
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session in which DataFrames are made. Raises `NoSpark`."""
+
+    def append(self, table: str, rows: Rows) -> int:
         """Insert rows into the table, all of them or none, by the names of their columns.
 
         Returns how many there were. They are durable then.

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _REMEDY = "Close the database and open it again, in a new Spark session."
 _DSN = re.compile(r"postgres(?:ql)?://|\s*\w+\s*=")
+_ADDRESS = re.compile(r"([\w.-]+|\[[0-9a-fA-F:.]+\]):(\d{1,5})")
+"""`host:port`, which is a server for everybody who does not have such a folder."""
 
 
 def connect(
@@ -25,17 +27,24 @@ def connect(
     """Open the database in a directory, made if it is missing, or connect to a server.
 
     A server is given as libpq has it: `host=127.0.0.1 port=6875 user=waterclock`, or a URL that
-    begins with `postgresql://`. Anything else is the path of a directory, which no server may be
-    using; the database then runs inside this program, on the Spark session given or on one of its
-    own. Should that session end, what needs it fails, until the database is opened again; nothing
-    that was acknowledged is lost. `spark` is also where DataFrames of results are made. `log` and
-    `blobs` are where a database of this program's own keeps its data if not in the directory, as
+    begins with `postgresql://`; or as `host:port`, for the default role there. Anything else is the
+    path of a directory, which no server may be using; the database then runs inside this program,
+    on the Spark session given or on one of its own. Should that session end, what needs it fails,
+    until the database is opened again; nothing that was acknowledged is lost. `spark` is also where
+    DataFrames of results are made. `log` and `blobs` are where a database of this program's own
+    keeps its data if not in the directory, as
     `waterclock serve` has them.
     """
     if isinstance(path_or_dsn, str) and _DSN.match(path_or_dsn):
         from waterclock.client.remote import RemoteConnection
 
         return RemoteConnection(path_or_dsn, spark)
+    address = _ADDRESS.fullmatch(path_or_dsn) if isinstance(path_or_dsn, str) else None
+    if address is not None and not Path(path_or_dsn).exists():
+        from waterclock.client.remote import RemoteConnection
+
+        where = f"host={address[1].strip('[]')} port={address[2]}"
+        return RemoteConnection(f"{where} user=waterclock dbname=waterclock", spark)
     return _embedded(Path(path_or_dsn), spark, log, blobs)
 
 

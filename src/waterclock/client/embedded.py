@@ -27,8 +27,10 @@ from waterclock.adapter.api import (
     Session,
     Startup,
 )
-from waterclock.client.api import Changes, Result
+from waterclock.client.api import Changes, Result, require_spark
+from waterclock.client.api import Rows as Insertable
 from waterclock.client.changes import Pending
+from waterclock.client.frames import as_table
 from waterclock.client.numbers import decimals, fitting, scalar
 from waterclock.client.read_holds import ReadHold
 from waterclock.client.statements import copy_text, subscribe_text
@@ -40,7 +42,7 @@ from waterclock.server.loop import LoopThread
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 _ROLE = _DATABASE = "waterclock"
 _COPY_ROWS = 65_536
@@ -111,7 +113,11 @@ class EmbeddedConnection:
         self._holds.append(held)
         return held
 
-    def append(self, table: str, rows: pa.Table | pa.RecordBatch | DataFrame) -> int:
+    @property
+    def spark(self) -> SparkSession:
+        return require_spark(self._spark)
+
+    def append(self, table: str, rows: Insertable) -> int:
         given = as_table(rows)
         with self._turn:
             self._loop.run(_append(self._session, copy_text(table, given.column_names), given))
@@ -201,15 +207,6 @@ class EmbeddedSubscription:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def as_table(rows: pa.Table | pa.RecordBatch | DataFrame) -> pa.Table:
-    """Rows as one Arrow table."""
-    if isinstance(rows, pa.Table):
-        return rows
-    if isinstance(rows, pa.RecordBatch):
-        return pa.Table.from_batches([rows])
-    return rows.toArrow()
 
 
 def schema_of(columns: Sequence[ColumnDescription]) -> pa.Schema:

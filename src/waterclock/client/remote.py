@@ -16,9 +16,10 @@ import pyarrow as pa
 from psycopg import RawCursor, pq
 
 from waterclock.adapter.api import ColumnDescription, text_options
-from waterclock.client.api import Changes, Result
+from waterclock.client.api import Changes, Result, Rows, require_spark
 from waterclock.client.changes import PROGRESSED, Pending
-from waterclock.client.embedded import WrongParameters, as_table, schema_of
+from waterclock.client.embedded import WrongParameters, schema_of
+from waterclock.client.frames import as_table
 from waterclock.client.numbers import decimals, fitting
 from waterclock.client.read_holds import ReadHold
 from waterclock.client.statements import checked_name, copy_text, subscribe_text
@@ -32,7 +33,7 @@ from waterclock.pgwire.values.zones import Zone, zone_named
 from waterclock.sql.quoting import quote_ident
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 class ServerError(WaterclockError):
@@ -97,7 +98,11 @@ class RemoteConnection:
         self._holds.append(held)
         return held
 
-    def append(self, table: str, rows: pa.Table | pa.RecordBatch | DataFrame) -> int:
+    @property
+    def spark(self) -> SparkSession:
+        return require_spark(self._spark)
+
+    def append(self, table: str, rows: Rows) -> int:
         given = as_table(rows)
         columns = self._columns(table, given.column_names)
         lines = CopyLines(columns)
