@@ -76,9 +76,21 @@ class Upstream:
     reads: list[tuple[Range, ...]] = field(default_factory=list)
     committed: list[SourceFrontier] = field(default_factory=list)
     more_may_appear: bool = True
+    undecided: dict[Partition, int] = field(default_factory=dict)
+    """How many of the last messages of a partition can not be bound yet."""
+    is_linearizable: bool = True
+    heads: int = 0
+    """How often the head was asked for."""
 
     @property
     def frontier(self) -> SourceFrontier:
+        """What can be bound."""
+        uppers = {p: len(found) - self.undecided.get(p, 0) for p, found in self.partitions.items()}
+        return SourceFrontier(uppers, self.more_may_appear)
+
+    @property
+    def head(self) -> SourceFrontier:
+        """Everything that was acknowledged."""
         uppers = {partition: len(found) for partition, found in self.partitions.items()}
         return SourceFrontier(uppers, self.more_may_appear)
 
@@ -93,7 +105,7 @@ class Upstream:
             del definition, output
             return Plain()
 
-        return Kind(KAFKA, opened, envelope)
+        return Kind(KAFKA, opened, envelope, not_linearizable="Its carrier pigeons keep no books.")
 
 
 class _UpstreamConnector:
@@ -108,7 +120,13 @@ class _UpstreamConnector:
 
     @property
     def is_linearizable(self) -> bool:
-        return True
+        return self._upstream.is_linearizable
+
+    def head(self) -> SourceFrontier:
+        self._upstream.heads += 1
+        if self._upstream.fault is not None:
+            raise self._upstream.fault
+        return self._upstream.head
 
     def start(self) -> SourceFrontier:
         return SourceFrontier(dict.fromkeys(self._upstream.partitions, 0), True)

@@ -76,6 +76,14 @@ class SourceFrontier:
             return offset < self.uppers[partition]
         return not self.more_may_appear
 
+    def covers(self, other: SourceFrontier) -> bool:
+        """Whether everything before the other frontier is before this one."""
+        if self.is_finished:
+            return True
+        if other.is_finished:
+            return False
+        return all(self.uppers.get(each, 0) >= upper for each, upper in other.uppers.items())
+
     def as_frontier(self, timeline: Timeline[SourceTime]) -> Frontier[SourceTime]:
         """The same as a frontier of source times."""
         uppers: dict[Hashable, int] = dict(self.uppers.items())

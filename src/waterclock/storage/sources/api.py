@@ -179,6 +179,20 @@ class Grouping(Protocol):
         ...
 
 
+@runtime_checkable
+class TellsHead(Protocol):
+    """A connector that asks for the head with a question of its own.
+
+    For all others the head is how far a probe finds the system upstream to be (`Probe.known`).
+    """
+
+    def head(self) -> SourceFrontier:
+        """How far the system upstream is: all that it has acknowledged is before that, whether it
+        can be bound yet or not. Called right before a probe.
+        """
+        ...
+
+
 class Connector(Protocol):
     """Reads one source. Used by one thread at a time, but not always by the same.
 
@@ -193,7 +207,9 @@ class Connector(Protocol):
 
     @property
     def is_linearizable(self) -> bool:
-        """Whether a probe reflects everything that was acknowledged upstream before it began."""
+        """Whether the head, once asked for, is after everything that was acknowledged upstream
+        before, and never goes back. Recent reads are refused where it is not.
+        """
         ...
 
     def start(self) -> SourceFrontier:
@@ -333,6 +349,8 @@ class Kind:
     begins_with_contents: bool = False
     """Whether it is first bound together with what is upstream already, all at one time. Otherwise
     nothing is known at first."""
+    not_linearizable: str | None = None
+    """Why the head is unknown where a connector of the kind is not linearizable: a sentence."""
     farewell: Callable[[bytes, Surroundings], Callable[[], None]] | None = None
     """What removes from the system upstream what a source has left there. It is made while the
     source exists, and called when it is gone; then it may raise `TransientFault`."""

@@ -23,6 +23,7 @@ from waterclock.model.ids import GlobalId
 from waterclock.persist.errors import Fenced, Unavailable
 from waterclock.runtime import SYSTEM, Runtime
 from waterclock.storage.errors import CapabilityInvalid
+from waterclock.storage.reclock.progress import FINISHED, SourceFrontier
 from waterclock.storage.sources.api import (
     OFFSET,
     Connector,
@@ -35,9 +36,11 @@ from waterclock.storage.sources.api import (
     Probe,
     SourceDescription,
     Surroundings,
+    TellsHead,
 )
 from waterclock.storage.sources.errors import SourceFault, TransientFault
 from waterclock.storage.sources.ledger import Ledger, Pending
+from waterclock.storage.sources.recency import Demand, NotLinearizable, Reached
 from waterclock.storage.sources.status import Health, SourceReport, Statistics, Status
 
 _FIRST_PAUSE_MS = 250
@@ -62,6 +65,8 @@ class Outcome:
     is_over: bool = False
     updates: int = 0
     """How many updates were written."""
+    reached: Reached | None = None
+    """Where the source stands after a step that has not failed."""
 
 
 class Ingestion:
@@ -86,6 +91,10 @@ class Ingestion:
         self._failed_outputs: dict[GlobalId, Status] = {}
         self._stopping = runtime.event()
         self._pause_ms = 0
+        self._head: SourceFrontier | None = None
+        """What the present step has learned of the head."""
+        self.refusal: NotLinearizable | None = None
+        """Why recent reads are refused, once that is known."""
         self.status = Status(Health.STARTING, surroundings.clock())
         self.statistics = Statistics()
 
@@ -109,11 +118,15 @@ class Ingestion:
 
     # A step
 
-    def step(self) -> Outcome:
-        """Do what there is to do now. Raises `Fenced` and `Unavailable` only."""
+    def step(self, demand: Demand | None = None) -> Outcome:
+        """Do what there is to do now, and what is demanded; a demand may take several steps.
+
+        Raises `Fenced` and `Unavailable` only.
+        """
         before = self.statistics.updates
+        self._head = None
         try:
-            outcome = self._step()
+            outcome = self._step(demand)
         except (Fenced, Unavailable):
             self._ledger = None  # what has become durable is unknown: look again
             self._drop_connector()
@@ -132,22 +145,50 @@ class Ingestion:
             _log.exception("source %s stopped", self.description.name)
             return self._failed(SourceFault(f"internal error: {error}"))
         self._pause_ms = 0
-        return replace(outcome, updates=self.statistics.updates - before)
+        updates = self.statistics.updates - before
+        return replace(outcome, updates=updates, reached=self.reached())
 
-    def _step(self) -> Outcome:
+    def reached(self) -> Reached | None:
+        """Where the source stands; not during a step. None if it has not begun."""
+        ledger = self._ledger
+        if ledger is None:
+            return None
+        bound = FINISHED if ledger.is_finished else ledger.bound
+        if bound is None:
+            return None
+        return Reached(bound, ledger.bound_at, ledger.complete_to, self._head)
+
+    def _step(self, demand: Demand | None) -> Outcome:
         self._require_wanted()
         ledger = self._opened_ledger()
         if ledger.is_finished:
+            self._head = FINISHED
             return self._finished(None)
-        now = self._surroundings.clock()
+        now = self._now(demand)
         connector = self._opened_connector(ledger)
         if ledger.bound is None:
             self._begin(ledger, connector)
         changed_at = None
         if ledger.pending is not None:
             changed_at = self._applied(ledger, connector, ledger.pending)
-            now = self._surroundings.clock()
-        return self._moved(ledger, connector, connector.probe(), now, changed_at)
+            now = self._now(demand)
+        if demand is not None and not demand.wants_news:
+            ledger.advance(now)
+            return Outcome(changed_at)
+        asks = demand is not None and demand.wants_head and self.refusal is None
+        if asks and isinstance(connector, TellsHead):
+            self._head = connector.head()
+        probe = connector.probe()
+        if asks and self._head is None:
+            self._head = probe.known
+        return self._moved(ledger, connector, probe, now, changed_at)
+
+    def _now(self, demand: Demand | None) -> int:
+        """The time of what is bound now, unless something was bound at it already."""
+        now = self._surroundings.clock()
+        if demand is None:
+            return now
+        return demand.time if demand.is_first else max(now, demand.time)
 
     def _begin(self, ledger: Ledger, connector: Connector) -> None:
         start = connector.start()
@@ -264,10 +305,19 @@ class Ingestion:
             if ledger.bound is not None:
                 connector.resume(ledger.bound)
             self._connector = connector
+            self.refusal = None if connector.is_linearizable else self._not_linearizable()
             if ledger.bound is not None and ledger.pending is None:
                 committed = ledger.bound.total
                 self.statistics = replace(self.statistics, offsets_committed=committed)
         return self._connector
+
+    def _not_linearizable(self) -> NotLinearizable:
+        reason = self._kind.not_linearizable or "The system upstream does not tell how far it is."
+        return NotLinearizable(
+            f'recent reads of source "{self.description.name}" are not possible',
+            detail=reason,
+            hint="SET real_time_recency = off to read what has been received.",
+        )
 
     # What becomes of it
 

@@ -97,6 +97,8 @@ class Ledger:
         self.is_finished = False
         self.bound: SourceFrontier | None = None
         """How far the source is bound; None before the first binding."""
+        self.bound_at = 0
+        """The time of the last binding, or one after it to which its time was compacted."""
         self.pending: Pending | None = None
         if store.read(lambda state: shard_of(state, description.remap).upper) is None:
             self.is_finished = True
@@ -141,6 +143,7 @@ class Ledger:
         assert known is not None, "what is complete was bound"
         assert latest is not None, "what was bound stays"
         self.bound = latest
+        self.bound_at = remap.bindings[-1].time if remap.bindings else 0
         if upper > ends_at:
             self.pending = Pending(upper - 1, known, latest)
         if self._description.notes is not None:
@@ -155,6 +158,7 @@ class Ledger:
             remap = Remap.of_updates(updates, more_may_appear=self._shape.more_may_appear)
             self.bound = remap.at(upper - 1)
             assert self.bound is not None, "what was bound stays"
+            self.bound_at = upper - 1
             self.pending = Pending(upper - 1, self._nothing, self.bound)
 
     @property
@@ -225,7 +229,7 @@ class Ledger:
         assert self.bound is None
         time = max(self._since, _time(self._remap.frontier))
         self._append(time, self._shape.rows(bound(None, start, time)), {})
-        self.bound = start
+        self.bound, self.bound_at = start, time
 
     def begin_with_contents(self, frontier: SourceFrontier) -> None:
         """Bind the first frontier durably, at the first time there is, with all that is before it.
@@ -238,7 +242,7 @@ class Ledger:
         write = Write(self._remap, rows, EPOCH_MILLIS.frontier(time + 1))
         (self._remap,) = self._storage.append(write)
         self.pending = Pending(time, self._nothing, frontier)
-        self.bound = frontier
+        self.bound, self.bound_at = frontier, time
 
     def bind(self, frontier: SourceFrontier, now: int) -> Pending:
         """Bind a later frontier durably. Raises `UpstreamRegressed`; then nothing has happened."""
@@ -248,7 +252,7 @@ class Ledger:
         write = Write(self._remap, self._shape.rows(updates), EPOCH_MILLIS.frontier(time + 1))
         (self._remap,) = self._storage.append(write)
         self.pending = Pending(time, known, frontier)
-        self.bound = frontier
+        self.bound, self.bound_at = frontier, time
         return self.pending
 
     def apply(
@@ -316,7 +320,7 @@ class Ledger:
             for writer in (*self._data.values(), *self._own.values())
         ]
         self._storage.append(*writes)
-        self.bound = FINISHED
+        self.bound, self.bound_at = FINISHED, time
         self.is_finished = True
         self._hold.close()  # a finished source has no binding to find again
         return time

@@ -7,6 +7,9 @@ time.
 Sources that look upstream equally often do so at the same moments. Somebody who waits for a source
 can ring the bell; then those that rest look at once, but only so many times a second. Those that
 rest because views over them are too far behind go on resting.
+
+A recent read asks one source alone (`ask`). That source takes a step at once, also when it has
+stalled and would wait longer; all who have asked before the step begins share it (`recency`).
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
 from waterclock.persist.errors import Fenced, Unavailable
 from waterclock.persist.records import AnyEvent
@@ -30,14 +34,25 @@ from waterclock.storage.sources.api import (
     Surroundings,
     TakeHold,
 )
-from waterclock.storage.sources.errors import UnknownKind
+from waterclock.storage.sources.errors import SourceFault, UnknownKind
 from waterclock.storage.sources.farewells import Farewells
 from waterclock.storage.sources.ingestion import Ingestion, Outcome
 from waterclock.storage.sources.ledger import Ledger
+from waterclock.storage.sources.recency import (
+    Finding,
+    Request,
+    Requests,
+    SourceDropped,
+    answer,
+)
 from waterclock.storage.sources.status import Health, SourceReport
 
 _THREADS = 32
 _LEAST_REST_S = 0.05
+_LEAST_REST_ASKED_S = 0.01
+"""The same for a source that a recent read waits for."""
+_RETRY_ASKED_S = 0.5
+"""How soon a source that has stalled is tried again for a recent read."""
 _AFTER_FAILURE_MS = 1000
 _LONGEST_REST_S = 5.0
 """The longest rest of a source because views are behind: who reads it waits for its next step."""
@@ -51,6 +66,9 @@ class _Turn:
     ingestion: Ingestion
     hold: SourceHold
     due: float
+    requests: Requests
+    due_asked: float = 0.0
+    """The same if a recent read waits for it."""
     looked: float = 0.0
     running: Future[None] | None = None
     is_over: bool = False
@@ -111,7 +129,8 @@ class Ingestions:
         with self._lock:
             for name, errors in description.errors.items():
                 self._errors[description.outputs[name]] = errors
-            self._turns[description.id] = _Turn(ingestion, hold, self._runtime.monotonic_s())
+            now, requests = self._runtime.monotonic_s(), Requests(description.id)
+            self._turns[description.id] = _Turn(ingestion, hold, now, requests)
             self._lock.notify()
 
     def removal(self, sources: Iterable[GlobalId]) -> Plan[None]:
@@ -141,6 +160,9 @@ class Ingestions:
                 return
             for output in turn.ingestion.description.outputs.values():
                 self._errors.pop(output, None)
+            unmet = turn.requests.fail()
+        for request in unmet:
+            answer(request, _dropped())
         turn.ingestion.stop()
         turn.hold.close()
         if turn.running is not None:
@@ -153,6 +175,23 @@ class Ingestions:
         with self._lock:
             self._rung = True
             self._lock.notify()
+
+    def ask(self, source: GlobalId, time: int, *, wants_head: bool) -> Future[Finding]:
+        """Have a source be complete at the time and, with `wants_head`, at its head as it is from
+        now on. Cancelling the answer withdraws that.
+
+        The answer raises `NotLinearizable`, `SourceDropped`, and what a source has failed with.
+        """
+        request = Request(time, wants_head=wants_head)
+        with self._lock:
+            turn = None if self._closing else self._turns.get(source)
+            outcome = _dropped() if turn is None else _known(turn, request)
+            if outcome is None and turn is not None:
+                turn.requests.add(request)
+                self._lock.notify()
+        if outcome is not None:
+            answer(request, outcome)
+        return request.answer
 
     def reports(self) -> tuple[SourceReport, ...]:
         """How all sources are."""
@@ -186,7 +225,10 @@ class Ingestions:
         with self._lock:
             self._closing = True
             turns = list(self._turns.values())
+            unmet = [request for turn in turns for request in turn.requests.fail()]
             self._lock.notify()
+        for request in unmet:
+            answer(request, SourceFault("the server is stopping"))
         for turn in turns:
             turn.ingestion.stop()
         self._closed.set()
@@ -211,7 +253,7 @@ class Ingestions:
                 self._hurry()
                 now = self._runtime.monotonic_s()
                 for turn in self._turns.values():
-                    if self._is_due(turn, now):
+                    if self._is_idle(turn) and self._due(turn) <= now:
                         turn.looked = now
                         turn.running = self._pool.submit(self._look_after, turn)
                 self._lock.wait(self._rest(now))
@@ -226,22 +268,23 @@ class Ingestions:
                 turn.due = min(turn.due, turn.looked + _LEAST_REST_S)
 
     @staticmethod
-    def _is_due(turn: _Turn, now: float) -> bool:
-        idle = turn.running is None or turn.running.done()
-        return idle and not turn.is_over and turn.due <= now
+    def _is_idle(turn: _Turn) -> bool:
+        return not turn.is_over and (turn.running is None or turn.running.done())
+
+    @staticmethod
+    def _due(turn: _Turn) -> float:
+        return min(turn.due, turn.due_asked) if turn.requests else turn.due
 
     def _rest(self, now: float) -> float | None:
         """How long nothing is to be done; None if nobody can say."""
-        waiting = [
-            turn.due
-            for turn in self._turns.values()
-            if not turn.is_over and (turn.running is None or turn.running.done())
-        ]
+        waiting = [self._due(turn) for turn in self._turns.values() if self._is_idle(turn)]
         return max(0.0, min(waiting) - now) if waiting else None
 
     def _look_after(self, turn: _Turn) -> None:
+        with self._lock:
+            demand, served = turn.requests.begin_step(is_due=turn.due <= turn.looked)
         try:
-            outcome = turn.ingestion.step()
+            outcome = turn.ingestion.step(demand)
         except (Fenced, Unavailable) as error:
             over = isinstance(error, Fenced) or self._store.has_failed
             _log.warning("a source could not write: %s", error)
@@ -250,13 +293,37 @@ class Ingestions:
         rest_s = self._delay_s(tuple(outputs), outcome.updates) if outcome.updates else 0.0
         rest_s = min(rest_s, _LONGEST_REST_S)
         with self._lock:
-            turn.due = max(self._next(turn, outcome), self._runtime.monotonic_s() + rest_s)
+            rested = self._runtime.monotonic_s() + rest_s
+            if demand is None or demand.wants_news:
+                turn.due = max(self._next(turn, outcome), rested)
+            retry_s = _RETRY_ASKED_S if outcome.again_ms else _LEAST_REST_ASKED_S
+            turn.due_asked = max(turn.looked + retry_s, rested)
+            answers = self._answers(turn, outcome, served)
             turn.is_over = outcome.is_over
             turn.is_pausing = bool(outcome.again_ms) or rest_s > 0
             turn.running = None
             self._lock.notify()
         if outcome.changed_at is not None:
             self._changed(outcome.changed_at)
+        for request, told in answers:
+            answer(request, told)
+
+    @staticmethod
+    def _answers(
+        turn: _Turn, outcome: Outcome, served: Iterable[Request]
+    ) -> list[tuple[Request, Finding | WaterclockError]]:
+        """The requests that a step has decided, each with its answer."""
+        found: list[tuple[Request, Finding | WaterclockError]] = []
+        reached = outcome.reached
+        if reached is not None:
+            met = turn.requests.end_step(served, reached)
+            found += [(each, turn.requests.finding(each, reached)) for each in met]
+        error = turn.ingestion.refusal
+        if error is None and outcome.is_over:
+            error = turn.ingestion.status.error or SourceFault("the source has ended")
+        if error is not None:
+            found += [(each, error) for each in turn.requests.fail()]
+        return found
 
     def _next(self, turn: _Turn, outcome: Outcome) -> float:
         now = self._runtime.monotonic_s()
@@ -264,3 +331,19 @@ class Ingestions:
             return now + outcome.again_ms / 1000
         interval_s = (turn.ingestion.description.interval_ms or self._interval_ms) / 1000
         return (now // interval_s + 1) * interval_s
+
+
+def _dropped() -> SourceDropped:
+    return SourceDropped("a source that is read was dropped")
+
+
+def _known(turn: _Turn, request: Request) -> Finding | WaterclockError | None:
+    """The answer to a request, if no step is needed for it."""
+    if turn.ingestion.refusal is not None:
+        return turn.ingestion.refusal
+    if not turn.is_over:
+        return None
+    reached = turn.ingestion.reached()
+    if reached is not None and reached.bound.is_finished:
+        return turn.requests.finding(request, reached)
+    return turn.ingestion.status.error or SourceFault("the source has ended")

@@ -107,6 +107,13 @@ class Cluster:
         specs = _admin_module().OffsetSpec
         return self._offsets(topic, dict.fromkeys(partitions, specs.latest()))
 
+    def heads(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """Where the partitions end with what is not decided yet: the high watermarks. What was
+        acknowledged is before them, also behind a transaction that is still open.
+        """
+        specs = _admin_module().OffsetSpec
+        return self._offsets(topic, dict.fromkeys(partitions, specs.latest()), is_decided=False)
+
     def at(self, topic: str, partitions: Iterable[int], time_ms: int) -> dict[int, int | None]:
         """The first offset of each partition at or after the time; None if there is none."""
         specs = _admin_module().OffsetSpec
@@ -118,7 +125,9 @@ class Cluster:
         """Let go of the brokers."""
         del self._admin
 
-    def _offsets(self, topic: str, asked: Mapping[int, Any], least: int = 0) -> dict[int, int]:
+    def _offsets(
+        self, topic: str, asked: Mapping[int, Any], least: int = 0, *, is_decided: bool = True
+    ) -> dict[int, int]:
         """What is answered for each partition. A question that a broker takes along when it goes
         away is answered too, with a number below all others: that is no offset.
         """
@@ -126,10 +135,11 @@ class Cluster:
 
         if not asked:
             return {}
+        levels = IsolationLevel
         try:
             answers = self._admin.list_offsets(
                 {TopicPartition(topic, partition): which for partition, which in asked.items()},
-                isolation_level=IsolationLevel.READ_COMMITTED,
+                isolation_level=levels.READ_COMMITTED if is_decided else levels.READ_UNCOMMITTED,
                 request_timeout=_SECONDS,
             )
             found = {place.partition: self._answer(each).offset for place, each in answers.items()}

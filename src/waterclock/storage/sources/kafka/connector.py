@@ -62,6 +62,8 @@ class Kafka:
         self._bound = definition.first_frontier
         self.partitions = len(definition.start)
         """How many there were when it was last looked. After a read that is later than the read."""
+        self._looked: Topic | None = None
+        """The topic, if somebody has looked at it just before the probe."""
         self._connection = ""
         self._settings: ClientSettings | None = None
         self._cluster: Cluster | None = None
@@ -73,10 +75,17 @@ class Kafka:
 
     @property
     def is_linearizable(self) -> bool:
-        """Partition leaders answer; what they have acknowledged outside of transactions, and in
-        those that have ended, is before the end.
+        """The leaders of the partitions answer for the head, and a new leader only when it knows
+        all that the last one has acknowledged to a producer that waits for all replicas.
         """
         return True
+
+    def head(self) -> SourceFrontier:
+        """Where the partitions end, transactions that are open included: a record that was
+        acknowledged behind one can not be bound before that has ended.
+        """
+        self._looked = topic = self._same_topic()
+        return frontier_of(self._opened_cluster().heads(topic.name, topic.partitions))
 
     def start(self) -> SourceFrontier:
         return self._definition.first_frontier
@@ -85,7 +94,7 @@ class Kafka:
         self._bound = frontier
 
     def probe(self) -> Probe:
-        topic = self._same_topic()
+        topic, self._looked = self._looked or self._same_topic(), None
         ends = self._opened_cluster().ends(topic.name, topic.partitions)
         known = frontier_of(ends)
         return Probe(limited(self._bound, known, self._pace.at_once), known)

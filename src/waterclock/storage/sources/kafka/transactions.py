@@ -132,4 +132,11 @@ def _grouping(definition: bytes) -> Transactions:
     return Transactions(ENDS, {name: name for name in tables}, in_order)
 
 
-KIND = Kind(KAFKA_TOPICS, _open, _envelope, _grouping)
+KIND = Kind(
+    KAFKA_TOPICS,
+    _open,
+    _envelope,
+    _grouping,
+    not_linearizable="What Debezium has not written yet is unknown to Kafka, and its transactions"
+    " are complete only when their topic says so.",
+)

@@ -120,6 +120,8 @@ class FakeCluster:
     """None if there is no topic."""
     begins: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
     stops: dict[int, int] = field(default_factory=lambda: {0: 10, 1: 5})
+    undecided: dict[int, int] = field(default_factory=dict)
+    """How many records of a partition are behind an open transaction."""
     times: dict[int, int | None] = field(default_factory=dict)
     asked_ms: int | None = None
     is_closed: bool = False
@@ -138,6 +140,10 @@ class FakeCluster:
     def ends(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         assert topic == TOPIC
         return {p: self.stops[p] for p in partitions}
+
+    def heads(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        assert topic == TOPIC
+        return {p: self.stops[p] + self.undecided.get(p, 0) for p in partitions}
 
     def at(self, topic: str, partitions: Iterable[int], time_ms: int) -> dict[int, int | None]:
         assert topic == TOPIC

@@ -56,6 +56,16 @@ def test_a_probe_has_the_end_of_every_partition_and_leaves_room_for_more() -> No
     assert not probe.is_final
 
 
+@pytest.mark.semantics(125, 138)
+def test_the_head_is_behind_transactions_that_are_open() -> None:
+    """What was acknowledged behind one can not be bound before that has ended."""
+    cluster = FakeCluster(undecided={1: 3})
+    connector, _ = kafka(cluster)
+    assert connector.is_linearizable
+    assert connector.head() == frontier_of({0: 10, 1: 8})
+    assert connector.probe().known == frontier_of({0: 10, 1: 5})
+
+
 def test_a_large_backlog_is_bound_piece_by_piece() -> None:
     cluster = FakeCluster(stops={0: 10**9, 1: 5})
     connector, _ = kafka(cluster)
