@@ -183,9 +183,13 @@ class Coordinator:
 
     def wake(self) -> None:
         """Somebody waits for a view or a source."""
+        self.wake_views()
+        self.sources.wake()
+
+    def wake_views(self) -> None:
+        """Somebody waits for a view whose sources are complete."""
         self._urgent.set()
         self._bell.set()
-        self.sources.wake()
 
     def _written(self) -> None:
         self.table_commits += 1

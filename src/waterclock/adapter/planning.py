@@ -27,7 +27,6 @@ from waterclock.catalog.objects import (
     Relation,
     Source,
     SourceProgress,
-    Subsource,
     View,
 )
 from waterclock.model.ids import GlobalId
@@ -81,7 +80,8 @@ class Plan:
     """The text, with what its names mean."""
     tables: frozenset[GlobalId]
     """All tables behind it."""
-    has_sources: bool
+    sources: frozenset[GlobalId]
+    """All sources behind it, whether it reads their rows or their progress."""
     given: Mapping[GlobalId, Given] = field(default_factory=dict)
     """What it reads that is no collection."""
     at: Callable[[int, Meter], Plan] | None = None
@@ -345,7 +345,7 @@ def _planned(catalog: Catalog, names: Names, bound: BoundQuery, query: Query) ->
         tuple({item.id: item for item in names.found.values()}.values()),
         query,
         frozenset(item.id for item in behind if item.is_written_here),
-        any(isinstance(i, Source | Subsource) and not i.is_written_here for i in behind),
+        frozenset(i.id for i in behind if isinstance(i, Source) and not i.is_written_here),
         names.read_given,
     )
 

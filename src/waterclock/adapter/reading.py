@@ -20,19 +20,27 @@ import pyarrow as pa
 
 from waterclock.adapter.coordinator import Coordinator
 from waterclock.adapter.engine_wait import until_up
-from waterclock.adapter.errors import CollectionGone, ViewInError
+from waterclock.adapter.errors import CollectionGone, Unsupported, ViewInError
 from waterclock.adapter.holds import Hold
 from waterclock.adapter.sources import origins
 from waterclock.adapter.timelines import timeline_of
 from waterclock.catalog.catalog import Catalog
-from waterclock.catalog.objects import Index
+from waterclock.catalog.objects import AnyItem, Index
 from waterclock.compute.api import ERROR_ROWS
 from waterclock.compute.snapshot import contents_at
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Schema
 from waterclock.model.timeline import EPOCH_MILLIS
-from waterclock.oracle.errors import InputGone, InvalidAsOf
-from waterclock.oracle.selection import AsOf, Input, Isolation, Reason, Selection, select
+from waterclock.oracle.errors import InputGone, InvalidAsOf, TooStale
+from waterclock.oracle.selection import (
+    AsOf,
+    Input,
+    Isolation,
+    Reason,
+    Selection,
+    Staleness,
+    select,
+)
 from waterclock.persist.rows import TIME, row_schema
 from waterclock.storage.errors import CapabilityMisstated, CapabilityUnknown, SubscriptionCancelled
 
@@ -135,12 +143,15 @@ class Reading:
         as_of: AsOf | None = None,
         *,
         among: Sequence[GlobalId] = (),
+        recency: int | None = None,
+        staleness_ms: int | None = None,
     ) -> Moment:
         """The moment for a read of these collections, which are held from before it is chosen.
 
         `among` are others that may be read at the same moment later. Somebody else may hold what
         is read now at an earlier time than these, so the moment is not before their sinces, unless
-        AS OF names another one.
+        AS OF names another one. `recency` is the time of a recent read; `staleness_ms` goes with
+        bounded staleness.
         """
         hold = self._core.holds.take(self._with_errors([*collections, *among]))
         try:
@@ -156,8 +167,17 @@ class Reading:
             read_ts = self._core.oracle.read_ts() if strict and of_tables else None
             together = max((hold.times[each] for each in among), default=None)
             selection = select(
-                inputs, isolation, oracle_read=read_ts, as_of=as_of, together=together
+                inputs,
+                isolation,
+                oracle_read=read_ts,
+                as_of=as_of,
+                recency=recency,
+                together=together,
+                staleness=self._staleness(staleness_ms, of_tables=of_tables, exact=exact),
             )
+        except TooStale as fault:
+            hold.close()
+            raise self._named(fault) from None
         except InvalidAsOf as fault:
             hold.close()
             fault.detail = self._readable(collections, hold) or fault.detail
@@ -170,6 +190,32 @@ class Reading:
             raise
         hold.move(selection.time)
         return Moment(selection, hold)
+
+    def _staleness(self, bound_ms: int | None, *, of_tables: bool, exact: bool) -> Staleness | None:
+        """How old the answer may be, unless AS OF says when it is from."""
+        if bound_ms is None or exact:
+            return None
+        if not of_tables:
+            raise Unsupported(
+                "bounded staleness of a relation on a timeline of its own is not supported",
+                detail="Its times are not those of the clock.",
+            )
+        return Staleness(self._core.runtime.wall_ms(), bound_ms)
+
+    def _named(self, fault: TooStale) -> TooStale:
+        """The error with the names of what is late."""
+        catalog = self._core.current
+        items = [catalog.try_item(each) or self._owner(each) for each in fault.late]
+        known = zip(fault.late, items, strict=True)
+        fault.name([str(c) if item is None else catalog.described(item) for c, item in known])
+        return fault
+
+    def _owner(self, collection: GlobalId) -> AnyItem | None:
+        """The relation that a collection is only a part of."""
+        catalog = self._core.current
+        owners = (each for each in catalog.items() if collection in each.collections)
+        beside = (each for each in catalog.items() if collection in self._core.errors_of(each.id))
+        return next(owners, None) or next(beside, None)
 
     def hold_earliest(self, collections: Iterable[GlobalId]) -> Hold:
         """Hold these as early as each can be read; the last of the times is the first for all."""
@@ -208,7 +254,8 @@ class Reading:
         return list(dict.fromkeys([*collections, *errors]))
 
     async def complete(self, moment: Moment, wanted: Sequence[GlobalId]) -> None:
-        """Wait until these are complete at the moment, and tell the oracle.
+        """Wait until these are complete at the moment, and tell the oracle. With bounded staleness
+        nothing is waited for: raises `TooStale`.
 
         Raises `SourceFailed` if what they are made from can not go on, and `NotWritten` while the
         store can not. What was complete before is not an answer then, unless AS OF asks for it.
@@ -219,18 +266,32 @@ class Reading:
             current = self._core.current
             self._core.require_sources([each for c in wanted for each in origins(current, c)])
         if not self._are_complete(collections, time):
+            self._require_at_once(moment, collections)
             bell = Bell()
             for collection in collections:
                 self._core.store.watch(str(collection), bell)
             while not self._are_complete(collections, time):
                 self._core.require_sources(collections)
-                self._core.wake()
+                if moment.selection.recency is None:
+                    self._core.wake()
+                else:
+                    self._core.wake_views()  # the sources have been asked
                 await bell.wait(LOOK_AGAIN_S)
                 if not self._are_complete(collections, time):
                     self._require_writable()
         read_ts = moment.selection.oracle_read
         if read_ts is not None and time > read_ts:
             self._core.oracle.apply_write(time)
+
+    def _require_at_once(self, moment: Moment, collections: Sequence[GlobalId]) -> None:
+        """Raise `TooStale` if the answer must not wait."""
+        selection = moment.selection
+        if selection.isolation is not Isolation.BOUNDED_STALENESS or selection.recency is not None:
+            return
+        late = [each for each in collections if not self._are_complete([each], moment.time)]
+        behind_ms = self._core.runtime.wall_ms() - moment.time
+        lack = "is not complete yet at the time of the transaction"
+        raise self._named(TooStale(late, lack, max(behind_ms, 0)))
 
     def _require_writable(self) -> None:
         """Raise what keeps the store from writing: until it can, nothing becomes complete."""

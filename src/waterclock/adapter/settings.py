@@ -18,6 +18,7 @@ from typing import ClassVar
 
 from waterclock.errors import WaterclockError
 from waterclock.model.manner import IntervalStyle, Manner
+from waterclock.oracle.selection import Isolation
 from waterclock.sql.options import shown_duration
 
 
@@ -83,6 +84,30 @@ def milliseconds(value: str) -> int:
 def _duration(value: str) -> str:
     millis = milliseconds(value)
     return shown_duration(millis) if millis else "0"
+
+
+def bounded_staleness(value: str) -> int | None:
+    """How stale reads may be, in milliseconds, if that is what the isolation level bounds."""
+    found = _STALENESS.fullmatch(value.strip())
+    return None if found is None else milliseconds(found[1].lower())
+
+
+_STALENESS = re.compile(r"bounded\s+staleness\s+(.+)", re.IGNORECASE)
+
+
+def _isolation(*allowed: str) -> Check:
+    """A level by its name, or `bounded staleness` with a duration."""
+    named = _one_of(*allowed)
+
+    def check(value: str) -> str:
+        bound_ms = bounded_staleness(value)
+        if bound_ms is None:
+            return named(value)
+        if not bound_ms:
+            raise ValueError(value)
+        return f"{Isolation.BOUNDED_STALENESS} {shown_duration(bound_ms)}"
+
+    return check
 
 
 _HOURS = re.compile(r"([+-]?\d{1,2})(:00)?")
@@ -179,12 +204,12 @@ DEFINITIONS = (
     Definition(
         "transaction_isolation",
         "strict serializable",
-        _one_of("strict serializable", "serializable"),
+        _isolation("strict serializable", "serializable"),
     ),
     Definition(
         "default_transaction_isolation",
         "strict serializable",
-        _one_of(
+        _isolation(
             "strict serializable",
             "serializable",
             "repeatable read",
@@ -195,6 +220,7 @@ DEFINITIONS = (
     Definition("transaction_read_only", "off", _boolean),
     Definition("default_transaction_deferrable", "off", _boolean),
     Definition("real_time_recency", "off", _boolean),
+    Definition("real_time_recency_timeout", "10s", _duration),
     Definition("max_identifier_length", "63", _fixed),
     Definition("max_index_keys", "32", _fixed),
     Definition("block_size", "8192", _fixed),
@@ -260,7 +286,8 @@ class Settings:
         if key == "transaction_isolation":
             # What is weaker than serializable gets more than it asks for.
             usual = self.get("default_transaction_isolation")
-            return usual if usual == "serializable" else "strict serializable"
+            is_weaker = usual == "serializable" or bounded_staleness(usual) is not None
+            return usual if is_weaker else "strict serializable"
         return self._definition(key).default
 
     def set(self, name: str, value: str, *, local: bool = False) -> None:
@@ -317,6 +344,20 @@ class Settings:
     def manner(self) -> Manner:
         """How values are written as text."""
         return Manner(self.get("TimeZone"), IntervalStyle(self.get("IntervalStyle")))
+
+    @property
+    def isolation(self) -> tuple[Isolation, int | None]:
+        """What reads promise, and how stale they may be at most if that is bounded."""
+        value = self.get("transaction_isolation")
+        bound_ms = bounded_staleness(value)
+        if bound_ms is not None:
+            return Isolation.BOUNDED_STALENESS, bound_ms
+        return Isolation(value), None
+
+    @property
+    def wants_recency(self) -> bool:
+        """Whether reads are to reflect what is upstream when they are issued."""
+        return self.get("real_time_recency") == "on"
 
     @property
     def search_path(self) -> tuple[str, ...]:

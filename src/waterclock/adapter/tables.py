@@ -177,10 +177,10 @@ class TableWriter:
                 waiting.error = TableGone("the server is stopping")
                 waiting.settle()
 
-    def advance(self) -> None:
-        """Let all tables be complete up to now."""
+    def advance(self, at_least: int = 0) -> None:
+        """Let all tables be complete up to now, and at the time `at_least`."""
         with self._commit_lock:
-            frontier = EPOCH_MILLIS.frontier(self._clock() + 1)
+            frontier = EPOCH_MILLIS.frontier(max(self._clock(), at_least) + 1)
             is_done = False
             while not is_done:
                 behind = [w for w in self._writers.values() if w.frontier < frontier]

@@ -66,6 +66,8 @@ class Transaction:
         """Whether the end asks that what was read is unchanged, even if nothing was written."""
         self.moment: Moment | None = None
         self.read_tables: set[GlobalId] = set()
+        self.recent_sources: frozenset[GlobalId] = frozenset()
+        """Sources of which all that was upstream at some moment of the block is seen."""
         self.lasting: list[str] = []
         """The tags of what was done in the block and stays, however it ends."""
         self._read_at: int | None = None

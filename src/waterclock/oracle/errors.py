@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from waterclock.errors import WaterclockError
+from waterclock.model.ids import GlobalId
 
 
 class OutOfTime(WaterclockError):
@@ -18,6 +19,32 @@ class InvalidAsOf(WaterclockError):
     """The time that was asked for is forgotten by an input, or is not a time."""
 
     sqlstate: ClassVar[str] = "22023"
+
+
+class TooStale(WaterclockError):
+    """Bounded staleness: not all inputs are complete at a time that is fresh enough.
+
+    `late` are those that are not; whoever knows their names says which.
+    """
+
+    sqlstate: ClassVar[str] = "55000"
+
+    def __init__(self, late: Sequence[GlobalId], lack: str, behind_ms: int) -> None:
+        """`lack` is what is wrong with them, as the rest of a sentence."""
+        super().__init__(
+            "",
+            detail=f"What is complete is {behind_ms} ms old.",
+            hint="Try again, allow more staleness, or SET transaction_isolation ="
+            " 'strict serializable' to wait.",
+        )
+        self.late = tuple(late)
+        self._lack = lack
+        self.name([str(each) for each in late])
+
+    def name(self, names: Sequence[str]) -> None:
+        """Say what is late in these words."""
+        self.message = f"{', '.join(dict.fromkeys(names))} {self._lack}"
+        self.args = (self.message,)
 
 
 class InputGone(WaterclockError):

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from waterclock.model.ids import GlobalId
 from waterclock.oracle.selection import Selection
 
 
-def explained(selection: Selection, name_of: Callable[[GlobalId], str]) -> list[tuple[str, str]]:
-    """The lines, of which the last ones are about the inputs, three for each."""
+def explained(
+    selection: Selection,
+    name_of: Callable[[GlobalId], str],
+    recent: Sequence[tuple[str, str]] = (),
+) -> list[tuple[str, str]]:
+    """The lines, of which the last ones are about the inputs, three for each. `recent` are those
+    about what a recent read has asked sources for.
+    """
     lines = [
         ("query timestamp", str(selection.time)),
         ("determined by", selection.reason.value),
@@ -17,6 +23,7 @@ def explained(selection: Selection, name_of: Callable[[GlobalId], str]) -> list[
         ("timeline", selection.timeline or "none"),
         ("oracle read timestamp", _shown(selection.oracle_read)),
         ("real-time recency", _shown(selection.recency)),
+        *recent,
         ("since", str(selection.since)),
         ("upper", str(selection.upper)),
         ("last complete timestamp", _shown(selection.freshest if selection.inputs else None)),

@@ -10,6 +10,7 @@ those that qualify
 
 - strict serializable takes the oldest: later ones would only wait longer;
 - serializable takes the freshest that is complete, or the oldest if none is complete yet;
+- bounded staleness takes the freshest that is complete, and refuses one that is too old;
 - AS OF takes the one that it names, and asks nobody.
 
 The oracle is for the timeline of the tables. On any other one nobody can write, and the times come
@@ -28,7 +29,7 @@ from waterclock.model.errors import NotATime
 from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
 from waterclock.model.timeline import EPOCH_MILLIS, Timeline
-from waterclock.oracle.errors import InputGone, InvalidAsOf, TimelinesDiffer
+from waterclock.oracle.errors import InputGone, InvalidAsOf, TimelinesDiffer, TooStale
 from waterclock.oracle.oracle import Timestamp
 
 _LAST = 2**62 - 1
@@ -40,6 +41,15 @@ class Isolation(StrEnum):
 
     STRICT_SERIALIZABLE = "strict serializable"
     SERIALIZABLE = "serializable"
+    BOUNDED_STALENESS = "bounded staleness"
+
+
+@dataclass(frozen=True, slots=True)
+class Staleness:
+    """How old an answer may be: at most `bound_ms` before `now`."""
+
+    now: int
+    bound_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +118,7 @@ def select(
     as_of: AsOf | None = None,
     recency: int | None = None,
     together: int | None = None,
+    staleness: Staleness | None = None,
 ) -> Selection:
     """Choose the time for a query over these inputs.
 
@@ -117,9 +128,9 @@ def select(
     the answer is given, so that no later read is before it (`Oracle.apply_write`); not earlier, for
     the time may be far ahead. `recency` is the earliest time that reflects what is upstream. From
     `together` on, everything can be read that later queries of the transaction may want at the same
-    time.
+    time. `staleness` goes with bounded staleness. A recent read waits, and so is never too stale.
 
-    Raises `TimelinesDiffer`, `InputGone`, `InvalidAsOf`.
+    Raises `TimelinesDiffer`, `InputGone`, `InvalidAsOf`, `TooStale`.
     """
     timeline = _common_timeline(inputs)
     since, upper = _readable_from(timeline, inputs), _complete_to(timeline, inputs)
@@ -140,6 +151,8 @@ def select(
         freshest = _freshest(upper) if inputs and not strict else None
         if freshest is not None and freshest > time:
             time, reason = freshest, Reason.UPPER
+        if staleness is not None and recency is None:
+            _require_fresh(inputs, time, staleness)
     return Selection(
         time=Timestamp(time),
         timeline=timeline.id if inputs else None,
@@ -152,6 +165,18 @@ def select(
         as_of=as_of,
         recency=None if exact else recency,
     )
+
+
+def _require_fresh(inputs: Sequence[Input], time: int, staleness: Staleness) -> None:
+    """Raise `TooStale` unless all inputs are complete at the time, and it is not too old."""
+    least = max(time, staleness.now - staleness.bound_ms)
+    complete = {each.id: _freshest(each.upper) for each in inputs}
+    late = {c: -1 if last is None else last for c, last in complete.items()}
+    late = {c: last for c, last in late.items() if last < least}
+    if late:
+        behind = staleness.now - min(late.values())
+        bound = f"can not be read with a staleness of at most {staleness.bound_ms} ms"
+        raise TooStale(list(late), bound, behind)
 
 
 def _latest_bound(

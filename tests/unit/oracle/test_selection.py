@@ -8,10 +8,18 @@ from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
 from waterclock.model.lattice import MAX_EPOCH_MILLIS
 from waterclock.model.timeline import EPOCH_MILLIS, Timeline
-from waterclock.oracle.errors import InputGone, InvalidAsOf, TimelinesDiffer
+from waterclock.oracle.errors import InputGone, InvalidAsOf, TimelinesDiffer, TooStale
 from waterclock.oracle.explain import explained
 from waterclock.oracle.oracle import Timestamp
-from waterclock.oracle.selection import AsOf, Input, Isolation, Reason, Selection, select
+from waterclock.oracle.selection import (
+    AsOf,
+    Input,
+    Isolation,
+    Reason,
+    Selection,
+    Staleness,
+    select,
+)
 from waterclock.testing.storage_world import END, at
 
 SERIALIZABLE = Isolation.SERIALIZABLE
@@ -115,6 +123,23 @@ def test_a_recent_read_is_at_or_after_what_was_upstream() -> None:
     read = select([T, V], oracle_read=Timestamp(12), recency=19)
     assert chosen(read) == (19, Reason.RECENCY, False)
     assert chosen(select([T, V], SERIALIZABLE, recency=25)) == (25, Reason.RECENCY, True)
+
+
+def test_bounded_staleness_is_complete_and_fresh_or_refused() -> None:
+    """The inputs are complete to 20 and 30."""
+    bounded = Isolation.BOUNDED_STALENESS
+    fresh = select([T, V], bounded, staleness=Staleness(25, 5))
+    assert chosen(fresh) == (20, Reason.UPPER, False)
+    with pytest.raises(TooStale) as raised:
+        select([T, V], bounded, staleness=Staleness(26, 5))
+    assert raised.value.late == (T.id,)
+    with pytest.raises(TooStale) as raised:
+        select([T, V], bounded, staleness=Staleness(100, 5))
+    assert raised.value.late == (T.id, V.id)
+    with pytest.raises(TooStale):  # fresh enough, but it would have to wait
+        select([T, V], bounded, as_of=AsOf(21, at_least=True), staleness=Staleness(22, 5))
+    waits = select([T, V], bounded, recency=99, staleness=Staleness(100, 5))
+    assert chosen(waits) == (99, Reason.RECENCY, True)
 
 
 def test_a_collection_that_everybody_let_go_of_can_not_be_read() -> None:

@@ -104,6 +104,8 @@ def compiled_lookup(session: SqlSession, plan: Plan) -> Lookup | None:
     simple = plan.bound.simple
     if not strict or simple is None or simple.count_star or simple.offset:
         return None
+    if session.settings.wants_recency and plan.sources:
+        return None  # it has to wait for them
     if plan.bound.uses_now or plan.bound.uses_mz_now or not _uses_all(plan, simple):
         return None
     if common_timeline(session.front.core, [simple.source]) != EPOCH_MILLIS:

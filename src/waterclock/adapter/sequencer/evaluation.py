@@ -1,12 +1,14 @@
 """The rows of plans, at one moment.
 
 The moment is that of the session's transaction, chosen by its first read, unless AS OF names
-another. Rows that only need picking are picked here; all others come from Spark. In a transaction
-that has written, what it wrote is seen too; but not AS OF a time, which is before.
+another. A recent read asks the sources behind it first (`adapter.recency`). Rows that only need
+picking are picked here; all others come from Spark. In a transaction that has written, what it
+wrote is seen too; but not AS OF a time, which is before.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -20,8 +22,10 @@ from waterclock.adapter.own_writes import rows_over, rows_with
 from waterclock.adapter.picking import pick
 from waterclock.adapter.planning import Plan
 from waterclock.adapter.reading import Moment, indexes_on
+from waterclock.adapter.recency import Asking, Recent
 from waterclock.adapter.results import shaped
 from waterclock.adapter.sequencer.query_plans import Parameters, planned
+from waterclock.adapter.settings import milliseconds
 from waterclock.adapter.timelines import common_timeline, require_of_tables
 from waterclock.adapter.transaction import ReadOnly
 from waterclock.catalog import privileges
@@ -29,9 +33,11 @@ from waterclock.catalog.errors import WrongKind
 from waterclock.catalog.objects import MaterializedView, Privilege
 from waterclock.compute.faults import OVERFLOW, EngineFault, out_of_range
 from waterclock.model.pg_types import PgType
-from waterclock.oracle.selection import AsOf, Isolation
+from waterclock.model.timeline import EPOCH_MILLIS
+from waterclock.oracle.selection import AsOf
 from waterclock.sql.ast.common import ExpressionText, QueryText
 from waterclock.sql.binding import bind_values
+from waterclock.storage.sources.recency import NotLinearizable
 
 if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
@@ -39,10 +45,15 @@ if TYPE_CHECKING:
 _CHANGES_BY_ITSELF = "Only tables stay as they are while a transaction lasts; read it without."
 
 
-async def evaluated(session: SqlSession, plan: Plan, as_of: AsOf | None = None) -> pa.Table:
-    """The rows of a plan at the time of the session's transaction, in the declared types."""
+async def evaluated(
+    session: SqlSession, plan: Plan, as_of: AsOf | None = None, *, is_recent: bool = False
+) -> pa.Table:
+    """The rows of a plan at the time of the session's transaction, in the declared types.
+
+    With `is_recent` it is a recent read whatever the settings say.
+    """
     with _naming_overflow(plan):
-        return await _evaluated(session, plan, as_of)
+        return await _evaluated(session, plan, as_of, is_recent)
 
 
 @contextmanager
@@ -57,11 +68,19 @@ def _naming_overflow(plan: Plan) -> Iterator[None]:
         raise EngineFault.of(out_of_range(types[0])) from None
 
 
-async def _evaluated(session: SqlSession, plan: Plan, as_of: AsOf | None) -> pa.Table:
+async def _evaluated(
+    session: SqlSession, plan: Plan, as_of: AsOf | None, is_recent: bool
+) -> pa.Table:
     if as_of is None and not plan.inputs and not plan.bound.uses_mz_now:
         return await _timeless(session, plan)
-    moment = chosen(session, plan, as_of)
+    asking = asked_of_sources(session, plan, as_of, is_recent=is_recent)
+    recent = None if asking is None else await _recent(session, plan, asking)
+    moment = chosen(session, plan, as_of, recent)
     try:
+        if asking is not None and recent is not None:
+            await asking.reach(recent, moment.time)
+            if plan.tables:  # which may not be complete at a time that a source has chosen
+                await asyncio.to_thread(session.front.core.tables.advance, moment.time)
         if plan.at is not None:
             planned_at = partial(plan.at, moment.time)
             plan = await session.front.offload.run(planned_at, len(plan.query.sql))
@@ -88,18 +107,75 @@ def known_row(plan: Plan, row: Sequence[pa.Scalar]) -> pa.Table:
     return pa.Table.from_arrays([pa.repeat(scalar, 1) for scalar in row], names=names)
 
 
-def chosen(session: SqlSession, plan: Plan, as_of: AsOf | None) -> Moment:
-    """The moment of a read: that of the transaction, unless AS OF names another one."""
+def asked_of_sources(
+    session: SqlSession, plan: Plan, as_of: AsOf | None, *, is_recent: bool
+) -> Asking | None:
+    """Who asks the sources behind a recent read; None if it is none, or has no sources.
+
+    Raises `NotLinearizable` for a source whose times are its own.
+    """
+    wanted = is_recent or session.settings.wants_recency
+    if not wanted or not plan.sources or (as_of is not None and not as_of.at_least):
+        return None
+    core = session.front.core
+    if common_timeline(core, plan.inputs) != EPOCH_MILLIS:
+        shown = ", ".join(core.current.described(core.current.item(s)) for s in plan.sources)
+        raise NotLinearizable(
+            f"recent reads of {shown} are not possible",
+            detail="Its messages bring times of their own, and are seen when these are complete.",
+            hint="SET real_time_recency = off to read what is complete.",
+        )
+    return Asking(core, milliseconds(session.settings.get("real_time_recency_timeout")))
+
+
+async def _recent(session: SqlSession, plan: Plan, asking: Asking) -> Recent | None:
+    """What the sources behind a recent read have found; None if that is known in this block.
+
+    Raises `NewerThanTransaction` if the transaction's time is before what is upstream now.
+    """
     transaction = session.transaction
-    reading = session.front.reading
-    isolation = Isolation(session.settings.get("transaction_isolation"))
+    moment = transaction.moment if transaction.in_block else None
+    if moment is None:
+        recent = await asking.heads(plan.sources)
+        if transaction.in_block:
+            transaction.recent_sources |= recent.ids
+        return recent
+    new = plan.sources - transaction.recent_sources
+    if not new:
+        return None
+    recent = await asking.heads(new, moment.time)
+    if any(each.finding.bound_at > moment.time for each in recent.sources):
+        raise NewerThanTransaction(
+            "there is data upstream that is newer than the time of the transaction",
+            detail="All reads of a transaction are at the time of its first read, and that did not"
+            " ask all sources that are read now.",
+            hint="Let the first query of the transaction read from all of them, or commit first.",
+        )
+    transaction.recent_sources |= recent.ids
+    return recent
+
+
+def chosen(
+    session: SqlSession, plan: Plan, as_of: AsOf | None, recent: Recent | None = None
+) -> Moment:
+    """The moment of a read: that of the transaction, unless AS OF names another one. It is not
+    before the time of a recent read.
+    """
+    transaction = session.transaction
+    isolation, staleness_ms = session.settings.isolation
+    choose = partial(
+        session.front.reading.choose,
+        isolation=isolation,
+        recency=None if recent is None else recent.time,
+        staleness_ms=staleness_ms,
+    )
     if plan.bound.locks:
         _lock(session, plan, as_of)
     if not plan.inputs:  # constants are the same at any moment
-        return reading.choose((), isolation, as_of)
+        return choose((), as_of=as_of)
     if as_of is not None or not transaction.in_block:
         among = indexes_on(session.front.core.current, plan.inputs)
-        moment = reading.choose(list(plan.inputs), isolation, as_of, among=among)
+        moment = choose(list(plan.inputs), as_of=as_of, among=among)
         moment.hold.holder = _reader(session)
         if as_of is None:
             transaction.close()
@@ -112,12 +188,12 @@ def chosen(session: SqlSession, plan: Plan, as_of: AsOf | None) -> Moment:
         require_of_tables(timeline.id)
     if transaction.moment is None:
         everything = core.holds.known(timeline)
-        transaction.moment = reading.choose(list(plan.inputs), isolation, among=everything)
+        transaction.moment = choose(list(plan.inputs), among=everything)
         transaction.moment.hold.holder = _reader(session)
     elif transaction.moment.selection.timeline != timeline.id:
         first = transaction.moment.selection.inputs
         common_timeline(core, [*(each.id for each in first), *plan.inputs])  # tells which
-    elif not reading.extend(transaction.moment, list(plan.inputs)):
+    elif not session.front.reading.extend(transaction.moment, list(plan.inputs)):
         raise NewerThanTransaction(
             "the query reads what was created after the time of the transaction",
             detail="All reads of a transaction are at the time of its first read.",
@@ -135,7 +211,7 @@ def _lock(session: SqlSession, plan: Plan, as_of: AsOf | None) -> None:
     """Let a block end well only if what it reads stays as it is; outside of one that is so."""
     if session.transaction.read_only:
         raise ReadOnly("cannot execute SELECT FOR UPDATE in a read-only transaction")
-    if as_of is not None or plan.has_sources:
+    if as_of is not None or plan.sources:
         what = "AS OF" if as_of is not None else "what is read from sources"
         raise Unsupported(f"FOR UPDATE of {what} is not supported", hint=_CHANGES_BY_ITSELF)
     for relation in plan.named:

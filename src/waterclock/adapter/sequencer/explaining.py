@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,10 +21,12 @@ from waterclock.adapter.engine_wait import until_up
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.picking import looked_up
 from waterclock.adapter.planning import Plan, plan_again
+from waterclock.adapter.recency import Recent
 from waterclock.adapter.results import in_batches
 from waterclock.adapter.sequencer import deletes, inserts, updates, writing
 from waterclock.adapter.sequencer.catalog_queries import is_for_catalog
 from waterclock.adapter.sequencer.cursors import prepared_statement
+from waterclock.adapter.sequencer.evaluation import asked_of_sources
 from waterclock.adapter.sequencer.naming import name_in_full
 from waterclock.adapter.sequencer.objects import named
 from waterclock.adapter.sequencer.query_plans import planned
@@ -37,10 +40,9 @@ from waterclock.model.ids import GlobalId
 from waterclock.model.pg_types import TEXT, PgType, column_type
 from waterclock.model.schema import Column, Schema
 from waterclock.oracle import explain as times
-from waterclock.oracle.selection import Isolation
 from waterclock.sql import ast, options
 from waterclock.sql.ast.common import ObjectName, Option, QueryText
-from waterclock.sql.ast.queries import ExplainObject, ExplainStage
+from waterclock.sql.ast.queries import ExplainObject, ExplainStage, Moment
 from waterclock.sql.binding import Comparison, SimpleQuery
 from waterclock.sql.parser import Parsed
 from waterclock.sql.quoting import quote_name
@@ -277,16 +279,29 @@ async def _timestamp(
     target = statement.target
     if not isinstance(target, ast.Query):
         raise Unsupported("EXPLAIN TIMESTAMP is for queries only")
-    if await is_for_catalog(session, target.query):
-        inputs: list[GlobalId] = []
-    else:
-        inputs = list((await planned(session, target.query, parameters=parameters or None)).inputs)
-    isolation = Isolation(session.settings.get("transaction_isolation"))
+    inputs: list[GlobalId] = []
+    recent: Recent | None = None
     as_of = await as_of_time(session, target.as_of)
     moment = session.transaction.moment if as_of is None else None
-    chosen = moment or session.front.reading.choose(inputs, isolation, as_of)
+    if not await is_for_catalog(session, target.query):
+        plan = await planned(session, target.query, parameters=parameters or None)
+        inputs = list(plan.inputs)
+        is_recent = target.as_of is Moment.UPSTREAM
+        asking = asked_of_sources(session, plan, as_of, is_recent=is_recent)
+        if asking is not None and moment is None:
+            recent = await asking.heads(plan.sources)
+    isolation, staleness_ms = session.settings.isolation
+    chosen = moment or session.front.reading.choose(
+        inputs,
+        isolation,
+        as_of,
+        recency=None if recent is None else recent.time,
+        staleness_ms=staleness_ms,
+    )
     try:
-        facts = times.explained(chosen.selection, lambda id_: _shown_name(session, id_))
+        name_of = partial(_shown_name, session)
+        asked = () if recent is None else recent.lines(name_of)
+        facts = times.explained(chosen.selection, name_of, asked)
     finally:
         if chosen is not moment:
             chosen.close()

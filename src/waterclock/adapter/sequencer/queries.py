@@ -34,6 +34,7 @@ from waterclock.errors import WaterclockError
 from waterclock.model.pg_types import PgType
 from waterclock.sql import ast
 from waterclock.sql.ast.common import QueryText
+from waterclock.sql.ast.queries import Moment
 from waterclock.sql.binding import filled
 
 if TYPE_CHECKING:
@@ -66,7 +67,9 @@ async def run_query(session: SqlSession, statement: ast.Query, parameters: Param
     plan = await _filled(session, statement.query, parameters) if parameters else None
     if plan is None:
         plan = await planned(session, statement.query, parameters=parameters)
-    table = await evaluated(session, plan, await as_of_time(session, statement.as_of))
+    is_recent = statement.as_of is Moment.UPSTREAM
+    as_of = await as_of_time(session, statement.as_of)
+    table = await evaluated(session, plan, as_of, is_recent=is_recent)
     return Rows(described(plan), in_batches(await session.front.core.spool.held(table)))
 
 

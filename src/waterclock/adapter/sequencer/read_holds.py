@@ -28,7 +28,7 @@ from waterclock.adapter.sequencer.catalog_queries import is_for_catalog
 from waterclock.adapter.sequencer.query_plans import planned
 from waterclock.adapter.sequencer.times import as_of_time, time_of
 from waterclock.model.ids import GlobalId
-from waterclock.oracle.selection import AsOf, Isolation
+from waterclock.oracle.selection import AsOf
 from waterclock.sql import ast, options
 from waterclock.sql.ast.common import ObjectName, Option, QueryText
 from waterclock.sql.ast.queries import Moment
@@ -99,13 +99,13 @@ async def _moment(session: SqlSession, statement: ast.CreateReadHold, behind: Be
     reading = session.front.reading
     needed = list(dict.fromkeys(c for found in behind.values() for c in found))
     among = indexes_on(session.front.core.current, needed)
-    isolation = Isolation(session.settings.get("transaction_isolation"))
+    isolation, staleness_ms = session.settings.isolation
     if statement.as_of is Moment.EARLIEST:
         with reading.hold_earliest(needed) as earliest:
             as_of: AsOf | None = AsOf(max(earliest.times.values(), default=0))
             return reading.choose(needed, isolation, as_of, among=among)
     as_of = await as_of_time(session, statement.as_of)
-    return reading.choose(needed, isolation, as_of, among=among)
+    return reading.choose(needed, isolation, as_of, among=among, staleness_ms=staleness_ms)
 
 
 def _lease_ms(given: tuple[Option, ...]) -> int:

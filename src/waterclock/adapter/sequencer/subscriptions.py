@@ -38,7 +38,7 @@ from waterclock.model.errors import DuplicateColumn, UnknownColumn
 from waterclock.model.ids import GlobalId
 from waterclock.model.pg_types import PgType
 from waterclock.model.schema import Schema
-from waterclock.oracle.selection import AsOf, Isolation
+from waterclock.oracle.selection import AsOf
 from waterclock.persist.rows import DIFF, row_schema
 from waterclock.sql import ast, options
 from waterclock.sql.ast.common import ExpressionText, ObjectName, QueryText, SortKey
@@ -191,11 +191,12 @@ def _require_right(
 
 def _chosen(session: SqlSession, collection: GlobalId, as_of: AsOf | None) -> ReadMoment:
     """The moment at which it begins: that of the transaction, if that has read already."""
-    isolation = Isolation(session.settings.get("transaction_isolation"))
+    isolation, staleness_ms = session.settings.isolation
     read = session.transaction.moment
     if as_of is None and read is not None and collection in read.hold.times:
         as_of = AsOf(read.time)
-    return session.front.reading.choose([collection], isolation, as_of)
+    choose = session.front.reading.choose
+    return choose([collection], isolation, as_of, staleness_ms=staleness_ms)
 
 
 def _latest(session: SqlSession, source: _Source, begun: ReadMoment) -> int:

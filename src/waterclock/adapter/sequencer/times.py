@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from waterclock.adapter.errors import InvalidTime
 from waterclock.adapter.sequencer.catalog_queries import answered
@@ -15,14 +15,17 @@ from waterclock.oracle.selection import AsOf
 from waterclock.persist.numerics import python_value
 from waterclock.sql import ast
 from waterclock.sql.ast.common import ExpressionText
+from waterclock.sql.ast.queries import Moment
 
 if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
 
 
-async def as_of_time(session: SqlSession, as_of: ast.queries.AsOf | None) -> AsOf | None:
-    """The time that AS OF names."""
-    if as_of is None:
+async def as_of_time(
+    session: SqlSession, as_of: ast.queries.AsOf | Literal[Moment.UPSTREAM] | None
+) -> AsOf | None:
+    """The time that AS OF names; None if that is to be found out."""
+    if as_of is None or as_of is Moment.UPSTREAM:
         return None
     return AsOf(await time_of(session, as_of.time, "AS OF"), as_of.at_least)
 

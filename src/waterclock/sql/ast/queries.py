@@ -33,16 +33,18 @@ class Query:
     """SELECT, VALUES, TABLE or WITH. `query` has no AS OF any more."""
 
     query: QueryText
-    as_of: AsOf | None = None
+    as_of: AsOf | Literal[Moment.UPSTREAM] | None = None
 
 
 class Moment(Enum):
-    """A time of a subscription that is known only when it begins."""
+    """A time that is known only when the statement begins."""
 
     EARLIEST = "EARLIEST"
     """The first time at which everything that is read can be read."""
     LATEST = "LATEST"
     """The time at which a SELECT would read now; it is the last one that is shown."""
+    UPSTREAM = "UPSTREAM"
+    """A time at which all that is upstream of the sources now is here: that of a recent read."""
 
 
 class SubscribeForm(Enum):

@@ -44,7 +44,11 @@ CHANGES = ("insert", "update", "delete", "merge")
 
 def select(stream: TokenStream) -> Query:
     """A query that is a statement of its own."""
-    return Query(query(stream), as_of(stream))
+    text = query(stream)
+    if stream.at("as", "of", "upstream"):
+        stream.expect("as", "of", "upstream")
+        return Query(text, Moment.UPSTREAM)
+    return Query(text, as_of(stream))
 
 
 SUBSCRIBE = ("subscribe", "tail")

@@ -27,6 +27,7 @@ from waterclock.persist.state import State
 from waterclock.persist.store import Plan, Store
 from waterclock.storage import riders
 from waterclock.storage.controller import Storage
+from waterclock.storage.errors import CapabilityInvalid
 from waterclock.storage.sources.api import (
     Kinds,
     SourceDescription,
@@ -318,9 +319,9 @@ class Ingestions:
         if reached is not None:
             met = turn.requests.end_step(served, reached)
             found += [(each, turn.requests.finding(each, reached)) for each in met]
-        error = turn.ingestion.refusal
+        error: WaterclockError | None = turn.ingestion.refusal
         if error is None and outcome.is_over:
-            error = turn.ingestion.status.error or SourceFault("the source has ended")
+            error = _ended(turn)
         if error is not None:
             found += [(each, error) for each in turn.requests.fail()]
         return found
@@ -346,4 +347,12 @@ def _known(turn: _Turn, request: Request) -> Finding | WaterclockError | None:
     reached = turn.ingestion.reached()
     if reached is not None and reached.bound.is_finished:
         return turn.requests.finding(request, reached)
-    return turn.ingestion.status.error or SourceFault("the source has ended")
+    return _ended(turn)
+
+
+def _ended(turn: _Turn) -> WaterclockError:
+    """Why nothing comes any more of a source that has not finished."""
+    error = turn.ingestion.status.error
+    if isinstance(error, CapabilityInvalid):  # a DROP was committed, and is to be told to us yet
+        return _dropped()
+    return error or SourceFault("the source has ended")

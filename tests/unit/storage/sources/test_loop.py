@@ -79,7 +79,7 @@ def test_sources_run_until_they_are_removed(stage: Stage) -> None:
     wait_until(lambda: stage.count(source) == 1)
     upstream.partitions[0].append("b")
     wait_until(lambda: stage.count(source) == 2)
-    assert len(stage.changed) == 2
+    wait_until(lambda: len(stage.changed) == 2)
     stage.world.store.commit(stage.loop.removal([source.id]))
     stage.loop.remove(source.id)
     stage.loop.remove(source.id)

@@ -1,0 +1,200 @@
+"""Recent reads: the sources behind a query are asked how far the systems upstream are.
+
+The order is that of the promise. All sources are asked for their heads after the statement has
+begun, so a head is after everything that was acknowledged upstream before the statement. All of
+them are asked at once, and to be complete at one time: at or after their uppers, and the oracle's
+time. When the heads are durably bound and the data is here, the read may be at that time or later;
+sources that are behind the time that was chosen in the end are asked to move on to it.
+
+What is asked of a source costs other readers nothing: they go on at times that are complete. One
+source that does not answer fails the read after `real_time_recency_timeout`, and no other source
+waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from waterclock.adapter.errors import CollectionGone, SourceFailed
+from waterclock.catalog.objects import Source
+from waterclock.errors import WaterclockError
+from waterclock.model.ids import GlobalId
+from waterclock.sql.options import shown_duration
+from waterclock.storage.reclock.progress import SourceFrontier
+from waterclock.storage.sources.recency import Finding, NotLinearizable, SourceDropped
+
+if TYPE_CHECKING:
+    from waterclock.adapter.coordinator import Coordinator
+
+
+class RecencyTimeout(WaterclockError):
+    """A source has not got to what was upstream in the time that the session allows."""
+
+    sqlstate: ClassVar[str] = "57014"
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a source has found, and how long after it was asked."""
+
+    finding: Finding
+    after_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """What the sources of a recent read have found.
+
+    At `time` and later, everything is there that was upstream of them when they were asked.
+    """
+
+    time: int
+    sources: tuple[Answered, ...]
+
+    @property
+    def ids(self) -> frozenset[GlobalId]:
+        return frozenset(each.finding.source for each in self.sources)
+
+    def lines(self, name_of: Callable[[GlobalId], str]) -> list[tuple[str, str]]:
+        """What EXPLAIN TIMESTAMP shows: four lines for each source."""
+        lines = []
+        for each in self.sources:
+            found, name = each.finding, name_of(each.finding.source)
+            end = "none" if found.complete_to is None else str(found.complete_to)
+            lines += [
+                (f"{name} head", _shown(found.head)),
+                (f"{name} bound", f"{_shown(found.bound)} at {found.bound_at}"),
+                (f"{name} complete to", end),
+                (f"{name} waited for", f"{each.after_ms} ms"),
+            ]
+        return lines
+
+
+def _shown(frontier: SourceFrontier | None) -> str:
+    if frontier is None:
+        return "none"
+    if frontier.is_finished:
+        return "the end"
+    parts = sorted((str(partition), upper) for partition, upper in frontier.uppers.items())
+    if [partition for partition, _ in parts] == [str(None)]:
+        return str(parts[0][1])
+    return ", ".join(f"{partition}:{upper}" for partition, upper in parts) or "nothing"
+
+
+class Asking:
+    """Asks the sources of one read, for as long in all as the session allows."""
+
+    def __init__(self, core: Coordinator, timeout_ms: int) -> None:
+        """`timeout_ms` of 0 is for ever."""
+        self._core = core
+        self._timeout_ms = timeout_ms
+        self._began_s = core.runtime.monotonic_s()
+
+    async def heads(self, sources: Collection[GlobalId], at_least: int = 0) -> Recent:
+        """Wait until everything is bound that is upstream of the sources now.
+
+        They are complete at `at_least` and the oracle's time then. Raises `NotLinearizable`,
+        `RecencyTimeout`, `SourceFailed`, `CollectionGone`.
+        """
+        core = self._core
+        remaps = [core.current.item(each).collections[0] for each in sources]
+        uppers = core.holds.frontiers(remaps).values()
+        known = (upper.only() or 0 for _, upper in uppers)
+        time = max(at_least, core.runtime.wall_ms(), core.oracle.read_ts(), *known)
+        found = await self._ask(sorted(sources), time, wants_head=True)
+        ends = [f.finding.complete_to for f in found if f.finding.complete_to is not None]
+        bound = [f.finding.bound_at for f in found]
+        return Recent(max([time, *bound, *(end - 1 for end in ends)]), tuple(found))
+
+    async def reach(self, recent: Recent, time: int) -> Recent:
+        """Wait until the sources are complete at a time that is not before what they found."""
+        behind = [
+            each.finding.source
+            for each in recent.sources
+            if each.finding.complete_to is not None and each.finding.complete_to <= time
+        ]
+        moved = {
+            each.finding.source: each for each in await self._ask(behind, time, wants_head=False)
+        }
+        return replace(
+            recent,
+            sources=tuple(_moved(each, moved.get(each.finding.source)) for each in recent.sources),
+        )
+
+    async def _ask(
+        self, sources: Sequence[GlobalId], time: int, *, wants_head: bool
+    ) -> list[Answered]:
+        ask, clock = self._core.sources.ask, self._core.runtime.monotonic_s
+        answers = {each: ask(each, time, wants_head=wants_head) for each in sources}
+        after: dict[GlobalId, int] = {}
+        for source, answer in answers.items():
+
+            def note(_: Future[Finding], source: GlobalId = source) -> None:
+                after[source] = round((clock() - self._began_s) * 1000)
+
+            answer.add_done_callback(note)
+        try:
+            async with asyncio.timeout(self._left_s()):
+                found = [await asyncio.wrap_future(each) for each in answers.values()]
+        except TimeoutError:
+            late = [source for source, answer in answers.items() if not answer.done()]
+            raise self._timeout(late or list(answers)) from None
+        except SourceDropped as error:
+            raise CollectionGone from error
+        except NotLinearizable:
+            raise
+        except WaterclockError as error:
+            raise self._failed(sources) or error from None
+        finally:
+            for each in answers.values():
+                each.cancel()
+        return [Answered(each, after[each.source]) for each in found]
+
+    def _left_s(self) -> float | None:
+        if not self._timeout_ms:
+            return None
+        spent_s = self._core.runtime.monotonic_s() - self._began_s
+        return max(0.0, self._timeout_ms / 1000 - spent_s)
+
+    def _failed(self, sources: Sequence[GlobalId]) -> SourceFailed | None:
+        items = [self._core.current.try_item(each) for each in sources]
+        remaps = [each.collections[0] for each in items if isinstance(each, Source)]
+        report = self._core.sources.failed(remaps)
+        return None if report is None else SourceFailed.of(report)
+
+    def _timeout(self, late: Sequence[GlobalId]) -> RecencyTimeout:
+        """The error that names the sources that have not answered, and what is known of each."""
+        catalog = self._core.current
+        reports = {each.id: each for each in self._core.sources.reports()}
+        names, details = [], []
+        for source in late:
+            item = catalog.try_item(source)
+            name = str(source) if item is None else catalog.described(item)
+            names.append(name)
+            report = reports.get(source)
+            if report is None:
+                continue
+            status = report.status
+            reason = "" if status.error is None else f": {status.error.message.rstrip('.')}"
+            done = report.statistics
+            behind = f" It is {done.lag_offsets} offsets behind." if done.lag_offsets else ""
+            details.append(f"{name} is {status.health.value}{reason}.{behind}")
+        return RecencyTimeout(
+            "canceling statement due to real-time recency timeout: no answer from "
+            + ", ".join(names)
+            + f" within {shown_duration(self._timeout_ms)}",
+            detail="\n".join(details) or None,
+            hint="SET real_time_recency = off to read what has been received, or raise"
+            " real_time_recency_timeout.",
+        )
+
+
+def _moved(before: Answered, after: Answered | None) -> Answered:
+    """The source with its head, and where it stands now."""
+    if after is None:
+        return before
+    return Answered(replace(after.finding, head=before.finding.head), after.after_ms)
