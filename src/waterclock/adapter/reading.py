@@ -32,6 +32,7 @@ from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Schema
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.oracle.errors import InputGone, InvalidAsOf, TooStale
+from waterclock.oracle.oracle import Timestamp
 from waterclock.oracle.selection import (
     AsOf,
     Input,
@@ -144,14 +145,15 @@ class Reading:
         *,
         among: Sequence[GlobalId] = (),
         recency: int | None = None,
+        read_ts: Timestamp | None = None,
         staleness_ms: int | None = None,
     ) -> Moment:
         """The moment for a read of these collections, which are held from before it is chosen.
 
         `among` are others that may be read at the same moment later. Somebody else may hold what
         is read now at an earlier time than these, so the moment is not before their sinces, unless
-        AS OF names another one. `recency` is the time of a recent read; `staleness_ms` goes with
-        bounded staleness.
+        AS OF names another one. `recency` is the time of a recent read, and `read_ts` the oracle's
+        from when it began; `staleness_ms` goes with bounded staleness.
         """
         hold = self._core.holds.take(self._with_errors([*collections, *among]))
         try:
@@ -164,7 +166,10 @@ class Reading:
             of_tables = timeline_of(self._core, found) == EPOCH_MILLIS
             exact = as_of is not None and not as_of.at_least
             strict = isolation is Isolation.STRICT_SERIALIZABLE and not exact
-            read_ts = self._core.oracle.read_ts() if strict and of_tables else None
+            if not strict or not of_tables:
+                read_ts = None
+            elif read_ts is None:
+                read_ts = self._core.oracle.read_ts()
             together = max((hold.times[each] for each in among), default=None)
             selection = select(
                 inputs,

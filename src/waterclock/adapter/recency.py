@@ -6,6 +6,13 @@ them are asked at once, and to be complete at one time: at or after their uppers
 time. When the heads are durably bound and the data is here, the read may be at that time or later;
 sources that are behind the time that was chosen in the end are asked to move on to it.
 
+With tables, the answer has to be as of one moment of the world: if it shows a write upstream, then
+also what was committed to the tables before that was begun, and the other way round. So the time of
+the read is reserved at the oracle before anything is asked upstream: it shows what was committed
+before that moment. It is the right one if none of the tables was written until the answer came, or
+if nothing was written upstream since the last answer. Else all is asked again, and if that goes on,
+the writes to tables wait for one answer.
+
 What is asked of a source costs other readers nothing: they go on at times that are complete. One
 source that does not answer fails the read after `real_time_recency_timeout`, and no other source
 waits for it.
@@ -14,6 +21,7 @@ waits for it.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -23,12 +31,19 @@ from waterclock.adapter.errors import CollectionGone, SourceFailed
 from waterclock.catalog.objects import Source
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
+from waterclock.oracle.oracle import Timestamp
 from waterclock.sql.options import shown_duration
 from waterclock.storage.reclock.progress import SourceFrontier
 from waterclock.storage.sources.recency import Finding, NotLinearizable, SourceDropped
 
 if TYPE_CHECKING:
     from waterclock.adapter.coordinator import Coordinator
+
+
+_TRIES = 3
+"""Each time after so many, the writes to tables wait for the answer."""
+_HOLD_S = 0.25
+"""For so long at most."""
 
 
 class RecencyTimeout(WaterclockError):
@@ -53,7 +68,14 @@ class Recent:
     """
 
     time: int
+    read_ts: Timestamp
+    """The oracle's, from before they were asked."""
     sources: tuple[Answered, ...]
+
+    @property
+    def heads(self) -> dict[GlobalId, SourceFrontier | None]:
+        """How far the systems upstream were."""
+        return {each.finding.source: each.finding.head for each in self.sources}
 
     @property
     def ids(self) -> frozenset[GlobalId]:
@@ -97,18 +119,74 @@ class Asking:
     async def heads(self, sources: Collection[GlobalId], at_least: int = 0) -> Recent:
         """Wait until everything is bound that is upstream of the sources now.
 
-        They are complete at `at_least` and the oracle's time then. Raises `NotLinearizable`,
+        They are complete then at `at_least` and the oracle's time. Raises `NotLinearizable`,
         `RecencyTimeout`, `SourceFailed`, `CollectionGone`.
         """
-        core = self._core
-        remaps = [core.current.item(each).collections[0] for each in sources]
-        uppers = core.holds.frontiers(remaps).values()
-        known = (upper.only() or 0 for _, upper in uppers)
-        time = max(at_least, core.runtime.wall_ms(), core.oracle.read_ts(), *known)
+        oracle, clock = self._core.oracle, self._core.runtime.wall_ms
+        read_ts = oracle.read_ts()
+        return await self._found(sources, read_ts, max(at_least, clock(), read_ts))
+
+    async def heads_with(
+        self, sources: Collection[GlobalId], tables: Collection[GlobalId]
+    ) -> Recent:
+        """The same for sources that are read together with tables, as of one moment."""
+        before: Recent | None = None
+        for attempt in itertools.count(1):
+            if attempt % _TRIES == 0:
+                found, is_right = await self._while_writes_wait(sources)
+            else:
+                found, time = await self._reserved(sources)
+                changed_at = await asyncio.to_thread(self._complete_tables, found.time, tables)
+                is_still = before is not None and found.time == time and found.heads == before.heads
+                is_right = changed_at <= time or is_still
+            if is_right:
+                return found
+            before = found
+        raise AssertionError("there is no last attempt")
+
+    async def _reserved(self, sources: Collection[GlobalId]) -> tuple[Recent, int]:
+        """What is found at a time that was reserved before, and that time."""
+        read_ts = self._core.oracle.read_ts()
+        time = self._core.oracle.write_ts(self._upper(sources))
+        return await self._found(sources, read_ts, time), time
+
+    def _complete_tables(self, time: int, tables: Collection[GlobalId]) -> int:
+        """Let all tables be complete at the time; when one of these was changed last."""
+        self._core.tables.advance(time)
+        return self._core.tables.changed_at(tables)
+
+    async def _while_writes_wait(self, sources: Collection[GlobalId]) -> tuple[Recent, bool]:
+        """The same while no table is written; False if that took too long."""
+        runtime, tables = self._core.runtime, self._core.tables
+        begun, ended = asyncio.Event(), runtime.event()
+        loop = asyncio.get_running_loop()
+        holding = asyncio.create_task(
+            asyncio.to_thread(
+                tables.hold, lambda: loop.call_soon_threadsafe(begun.set), ended, _HOLD_S
+            )
+        )
+        try:
+            await begun.wait()
+            found, time = await self._reserved(sources)
+        finally:
+            ended.set()
+            held = await asyncio.shield(holding)
+        await asyncio.to_thread(tables.advance, found.time)
+        return found, held and found.time == time
+
+    async def _found(self, sources: Collection[GlobalId], read_ts: Timestamp, time: int) -> Recent:
+        time = max(time, self._upper(sources))
         found = await self._ask(sorted(sources), time, wants_head=True)
         ends = [f.finding.complete_to for f in found if f.finding.complete_to is not None]
         bound = [f.finding.bound_at for f in found]
-        return Recent(max([time, *bound, *(end - 1 for end in ends)]), tuple(found))
+        return Recent(max([time, *bound, *(end - 1 for end in ends)]), read_ts, tuple(found))
+
+    def _upper(self, sources: Collection[GlobalId]) -> int:
+        """The first time at which not all of the sources are complete."""
+        core = self._core
+        remaps = [core.current.item(each).collections[0] for each in sources]
+        uppers = core.holds.frontiers(remaps).values()
+        return max((upper.only() or 0 for _, upper in uppers), default=0)
 
     async def reach(self, recent: Recent, time: int) -> Recent:
         """Wait until the sources are complete at a time that is not before what they found."""

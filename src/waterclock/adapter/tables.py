@@ -37,7 +37,7 @@ from waterclock.model.ids import GlobalId
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.oracle.oracle import Clock, Oracle
 from waterclock.persist.rows import DIFF, TIME
-from waterclock.runtime import Condition
+from waterclock.runtime import Condition, Event
 from waterclock.storage import riders
 from waterclock.storage.api import Write, WriteCapability
 from waterclock.storage.controller import Storage
@@ -185,6 +185,19 @@ class TableWriter:
             while not is_done:
                 behind = [w for w in self._writers.values() if w.frontier < frontier]
                 is_done = not behind or self._write([Write(w, None, frontier) for w in behind])
+
+    def changed_at(self, tables: Iterable[GlobalId]) -> int:
+        """The last time at which one of the tables was changed; 0 if none is there any more."""
+        with self._commit_lock:
+            return max((self._changed_at.get(each, 0) for each in tables), default=0)
+
+    def hold(self, begun: Callable[[], object], ended: Event, most_s: float) -> bool:
+        """Let all writes wait until the event is set. `begun` is called when they do. False if that
+        took so long that they go on before.
+        """
+        with self._commit_lock:
+            begun()
+            return ended.wait(most_s)
 
     def close(self) -> None:
         """Finish what waits, and take nothing more."""

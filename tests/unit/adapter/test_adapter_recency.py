@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,48 @@ async def test_tables_are_complete_at_the_time_of_a_recent_read(shore: Shore) ->
         await client.run("COMMIT")
         assert (len(lines), len(rows)) == (number + 1, number + 1)
         await client.run(f"INSERT INTO t VALUES ({number})")
+
+
+async def seen_together(client: Client) -> tuple[int, int]:
+    """How many lines and rows one transaction sees."""
+    await client.run("BEGIN; SET LOCAL real_time_recency = on")
+    lines, rows = await client.rows("SELECT * FROM lines"), await client.rows("SELECT a FROM t")
+    await client.run("COMMIT")
+    return len(lines), len(rows)
+
+
+@pytest.mark.semantics(135)
+@pytest.mark.parametrize("keeps_on", [False, True])
+def test_tables_and_sources_are_seen_as_of_one_moment(tmp_path: Path, *, keeps_on: bool) -> None:
+    """A row is committed and then a line written, after the read has begun and before its question
+    comes upstream: who sees the line has to see the row. The other way round a row that was
+    committed after a line is not seen without it. If both go on all the time, writes are put off.
+    """
+
+    @on_shore
+    async def test(shore: Shore) -> None:
+        client, writer = shore.client, await shore.world.connect()
+        await client.run("CREATE TABLE t (a int); SELECT * FROM lines AS OF UPSTREAM")
+        loop, probe, asked = asyncio.get_running_loop(), LineFiles.probe, 0
+
+        def written_before(self: LineFiles) -> object:
+            nonlocal asked
+            asked += 1
+            if asked == 1 or keeps_on:
+                insert = writer.run(f"INSERT INTO t VALUES ({asked})")
+                done = asyncio.run_coroutine_threadsafe(insert, loop)
+                with suppress(TimeoutError):  # it has to wait while writes are put off
+                    done.result(0.1)
+                    shore.write("lines", f"line {asked}")
+            return probe(self)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(LineFiles, "probe", written_before)
+            lines, rows = await seen_together(client)
+        assert lines == rows >= 1
+        assert asked == (3 if keeps_on else 2)
+
+    test(tmp_path)
 
 
 @pytest.mark.semantics(129, 131)

@@ -128,6 +128,17 @@ def asked_of_sources(
     return Asking(core, milliseconds(session.settings.get("real_time_recency_timeout")))
 
 
+async def heads_of(session: SqlSession, asking: Asking, plan: Plan) -> Recent:
+    """What the sources behind a plan find, at a time that suits the tables read with it too: in a
+    block these may be any.
+    """
+    in_block = session.transaction.in_block
+    tables = session.front.core.tables.written if in_block else plan.tables
+    if tables:
+        return await asking.heads_with(plan.sources, tables)
+    return await asking.heads(plan.sources)
+
+
 async def _recent(session: SqlSession, plan: Plan, asking: Asking) -> Recent | None:
     """What the sources behind a recent read have found; None if that is known in this block.
 
@@ -136,7 +147,7 @@ async def _recent(session: SqlSession, plan: Plan, asking: Asking) -> Recent | N
     transaction = session.transaction
     moment = transaction.moment if transaction.in_block else None
     if moment is None:
-        recent = await asking.heads(plan.sources)
+        recent = await heads_of(session, asking, plan)
         if transaction.in_block:
             transaction.recent_sources |= recent.ids
         return recent
@@ -167,6 +178,7 @@ def chosen(
         session.front.reading.choose,
         isolation=isolation,
         recency=None if recent is None else recent.time,
+        read_ts=None if recent is None else recent.read_ts,
         staleness_ms=staleness_ms,
     )
     if plan.bound.locks:

@@ -26,7 +26,7 @@ from waterclock.adapter.results import in_batches
 from waterclock.adapter.sequencer import deletes, inserts, updates, writing
 from waterclock.adapter.sequencer.catalog_queries import is_for_catalog
 from waterclock.adapter.sequencer.cursors import prepared_statement
-from waterclock.adapter.sequencer.evaluation import asked_of_sources
+from waterclock.adapter.sequencer.evaluation import asked_of_sources, heads_of
 from waterclock.adapter.sequencer.naming import name_in_full
 from waterclock.adapter.sequencer.objects import named
 from waterclock.adapter.sequencer.query_plans import planned
@@ -289,13 +289,14 @@ async def _timestamp(
         is_recent = target.as_of is Moment.UPSTREAM
         asking = asked_of_sources(session, plan, as_of, is_recent=is_recent)
         if asking is not None and moment is None:
-            recent = await asking.heads(plan.sources)
+            recent = await heads_of(session, asking, plan)
     isolation, staleness_ms = session.settings.isolation
     chosen = moment or session.front.reading.choose(
         inputs,
         isolation,
         as_of,
         recency=None if recent is None else recent.time,
+        read_ts=None if recent is None else recent.read_ts,
         staleness_ms=staleness_ms,
     )
     try:
