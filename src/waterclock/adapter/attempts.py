@@ -21,7 +21,7 @@ from waterclock.adapter.api import SessionEnded
 FIRST_DELAY_S = 0.25
 LONGEST_DELAY_S = 4.0
 TRIES = 10
-"""So many wrong passwords in a row are let through for one role from one address."""
+"""Wrong passwords in a row, per role and address, before tries are refused."""
 TRIES_OF_ADDRESS = 100
 """The same for all roles from one address."""
 REFUSED_S = 60.0

@@ -35,7 +35,7 @@ SMALL_ROWS = 1_000
 STEADY = 1.5
 """The pressure at which writes come as fast as views take them."""
 STRONGEST = 3.0
-"""From this pressure on, writers are slowed down no further."""
+"""Pressure above which writers are slowed down no further."""
 FIRST_RATE = 50_000.0
 """Rows a second that a view takes, as long as nobody knows."""
 LEAST_RATE = 1_000.0

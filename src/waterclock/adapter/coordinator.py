@@ -51,7 +51,7 @@ VIEW_PREFIX = "view/"
 _OBSERVE_S = 0.2
 """Interval between two looks at how far views are behind."""
 _REST_S = 0.05
-"""How soon after a tick the next one follows a write that nobody waits for."""
+"""Least time between two ticks when nobody waits for a view."""
 
 
 @dataclass(frozen=True, slots=True)

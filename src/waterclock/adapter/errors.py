@@ -57,7 +57,7 @@ class ViewInError(WaterclockError):
         error = cls(
             text,
             detail=f"The row is {row}{where}.",
-            hint="There is a value again as soon as such rows are gone from what it is made of.",
+            hint="The view is readable again once the offending rows are deleted.",
         )
         error.sqlstate = code  # type: ignore[misc]
         return error

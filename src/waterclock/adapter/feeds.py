@@ -1,12 +1,12 @@
 """What one subscriber receives: the contents, if it wants them, and then the changes as they come.
 
 A feed gives batches to whoever asks, waits while there is none, and can be asked to wait only so
-long. It follows by sitting at a pump, and reads for itself what came there before it sat down.
-Being interrupted while it waits loses nothing.
+long. It subscribes to a shared reader of the collection's changes (a pump), and reads by itself
+what the reader passed before the subscription. Being interrupted while it waits loses nothing.
 
-A slow receiver costs no memory. What is large waits in a file, the seat at the pump holds little,
-and what comes beyond that is read from storage when it is asked for: the hold on the collection
-keeps it there. The right to read is looked at again whenever the catalog has changed.
+A slow receiver costs no memory. Large results wait in a file. The queue at the pump is small;
+changes that do not fit are read from storage when they are asked for, where the hold on the
+collection keeps them. The right to read is looked at again whenever the catalog has changed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from waterclock.catalog.catalog import Catalog
 
 _FEW_ROWS = 1000
-"""So many rows are shown sooner than another thread would be awake to do it."""
+"""Batches of at most this many rows are converted on the event loop."""
 
 
 class Feed:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MAX_STEPS = 256
 MAX_ROWS = 100_000
 MAX_BYTES = 16 << 20
-"""How much waits at a seat before it is lost."""
+"""Bytes queued for one subscriber before it has to read from storage."""
 _LOOK_AGAIN_S = LOOK_AGAIN_S / 2
 """So soon is it noticed that the catalog has changed, and with it maybe who may read."""
 

@@ -46,16 +46,15 @@ from waterclock.persist.rows import TIME, row_schema
 from waterclock.storage.errors import CapabilityMisstated, CapabilityUnknown, SubscriptionCancelled
 
 _QUERY_THREADS = 32
-"""So many queries are with the engine at a time; others wait."""
+"""Queries that the engine evaluates at the same time."""
 FEW_KEYS = 64
-"""So many keys are looked up sooner than another thread would be awake to do it."""
+"""Lookups of at most this many keys are done on the event loop."""
 
 LOOK_AGAIN_S = 1.0
-"""How often one who waits looks whether what is waited for can come at all: that a source has
-failed rings no bell."""
+"""Poll interval of a waiting read: the failure of a source sends no wake-up."""
 _NOW = "MZ_NOW()"
 _QUOTED_OR_NOW = re.compile(r"'(?:[^'\\]|\\.)*'|`[^`]*`|MZ_NOW\(\)", re.DOTALL)
-"""What is quoted, where the call does not count, or the call."""
+"""Matches a quoted string or a call of MZ_NOW()."""
 
 
 class Cancellation:

@@ -24,9 +24,9 @@ from waterclock.persist.rows import arrow_type
 
 _BATCH_ROWS = 8192
 _PIECE_BYTES = 1 << 20
-"""What is sent at a time, as far as rows are not larger than that."""
+"""Bytes sent at a time, unless a single row is larger."""
 MEMORY_BYTES = 16 << 20
-"""How much of one result waits in memory."""
+"""Bytes of a result held in memory before it spills to a file."""
 
 
 class ResultTooLarge(WaterclockError):

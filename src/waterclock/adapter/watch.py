@@ -30,7 +30,7 @@ from waterclock.adapter.results import closed
 
 T = TypeVar("T")
 _SOON_S = 0.3
-"""How long a stopped statement waits for a change that can not be taken back any more."""
+"""Time that a cancelled statement waits for a change past its point of no return."""
 
 
 class Watch:

@@ -30,7 +30,7 @@ from waterclock.catalog.objects import (
 
 _Running = MaterializedView | Index | Source
 _LISTED = 100
-"""How many dependents an error names."""
+"""Dependents that an error names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 INLINE_BYTES = 64 << 10
-"""What one task sends with its result; more than that goes through a file."""
+"""Largest result that a task returns inline; larger ones go through a file."""
 RESULT_BYTES = 1 << 30
-"""What one result may be, unless the server is told otherwise."""
+"""Default limit on the size of one result."""
 _PART = struct.Struct(">bi")
 _BATCH = struct.Struct(">i")
 _FILED = 1

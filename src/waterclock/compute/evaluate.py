@@ -47,13 +47,13 @@ from waterclock.model.schema import Schema
 from waterclock.persist.rows import row_schema
 
 _KEPT = 256
-"""How many plans are kept for queries that may come again."""
+"""Size of the cache of planned queries."""
 _LONGEST_KEPT = 64_000
 """Characters of a query whose plan is kept: plans of longer ones would fill the JVM."""
 _SMALL_BYTES = 1 << 19
 """So much at most is held in the JVM: to start a Python worker costs more than to send it there."""
 _CANCELLED = 1000
-"""How many groups are remembered as cancelled."""
+"""Job groups remembered as cancelled."""
 _LEFT_BYTES = 1 << 16
 """So much is left there until the next run, once for each plan that is kept."""
 

@@ -33,7 +33,7 @@ from waterclock.storage.controller import Storage
 from waterclock.storage.subscription import Subscription
 
 LARGE_ROWS = 200_000
-"""From so many updates on, those of an input are read by the tasks of a step."""
+"""An input with at least this many updates is read by the step's tasks."""
 LARGE_BYTES = 64 << 20
 """And from so many bytes on, about, as they are in memory."""
 STEP_LIMIT = Limit(1_000_000, 512 << 20)

@@ -63,7 +63,7 @@ C = TypeVar("C", ReadCapability, WriteCapability)
 
 _LOG = logging.getLogger(__name__)
 _REMEMBERED = 16
-"""So many views' plans."""
+"""Size of the cache of view plans."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from waterclock.runtime import SYSTEM, Runtime
 
 T = TypeVar("T")
 _AT_WORK = 8
-"""So many plans are made side by side."""
+"""Threads that plan concurrently."""
 _LEFT_BEHIND = 8
-"""So many threads may go on that nobody waits for."""
+"""Limit on abandoned planner threads that are still running."""
 PLAN_TIMEOUT_S = 60.0
 
 

@@ -37,22 +37,22 @@ from waterclock.runtime import SYSTEM, Runtime
 _LOG = logging.getLogger(__name__)
 _THREADS = 4
 _BEGINNINGS = 2
-"""So many groups compute their first contents, or lost state, at a time: that takes long."""
+"""Groups that hydrate, or rebuild lost state, at the same time."""
 _RETRY_S = 1.0
-"""How long a view rests after a step that failed."""
+"""Retry interval after a failed step."""
 REGROUP_S = 2.0
-"""How often it is looked for groups that can be put together."""
+"""Interval between regrouping passes."""
 _ALONE_S = 60.0
-"""How long a view that was split off stays alone."""
+"""Time that a view split off from its group stays alone."""
 _SLOW_S = 5.0
 """A group whose step takes longer than this is taken apart, unless it had much to take in."""
 _LARGEST_GROUP = 16
 _HANGS = 2
-"""So often a step that hangs is cancelled and tried again before the engine is to blame."""
+"""Hung steps of one group before the engine is blamed and replaced."""
 
 
 _GIVE_UP_S = 0.2
-"""How often it is tried to stop what does not stop."""
+"""Retry interval for cancellation."""
 
 
 class Grouping(Protocol):

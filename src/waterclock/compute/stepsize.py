@@ -12,7 +12,7 @@ from waterclock.persist.cutting import Limit
 
 MOST_HALVINGS = 7
 GROW_AFTER = 8
-"""So many steps must succeed before a larger one is tried."""
+"""Successful steps before a larger one is tried."""
 
 
 class StepSize:

@@ -46,7 +46,7 @@ from waterclock.runtime import SYSTEM
 DEFAULT_DATABASE = "waterclock"
 MAX_BODY_BYTES = 16 * 1024 * 1024
 _BODY_S = 60.0
-"""How long the body of a request may take to come."""
+"""Time limit for receiving the body of a request."""
 _ADDRESS = ("database", "schema", "source")
 """The parts of a path that name a webhook source."""
 _FIRST_PROCESS_ID = 1 << 30

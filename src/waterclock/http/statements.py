@@ -30,7 +30,7 @@ from waterclock.model.manner import IntervalStyle, Manner
 from waterclock.sql.errors import SqlFault
 
 MAX_RESULT_BYTES = 256 * 1024 * 1024
-"""How much a result may take in memory as Arrow."""
+"""Limit on the size of a result, as Arrow."""
 
 
 class ResultTooLarge(WaterclockError):

@@ -36,9 +36,9 @@ FEWEST_TINY = 1024
 TINY_ROWS = 4096
 """Batches that have fewer rows together are worth it only if there are many of them."""
 STEP_ROWS = 100_000
-"""How many rows a merge reads between two pauses."""
+"""Rows that a merge reads between two pauses."""
 RATIO = 2
-"""How much larger than all smaller batches together one may be and still be merged with them."""
+"""A batch is merged with the smaller ones if it is at most this many times their total size."""
 
 
 @dataclass(frozen=True, slots=True)

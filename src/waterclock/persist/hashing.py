@@ -26,7 +26,7 @@ _NULL = np.uint64(0xD6E8FEB86659FD93)
 _MUL1 = np.uint64(0xBF58476D1CE4E5B9)
 _MUL2 = np.uint64(0x94D049BB133111EB)
 _BLOCK = 1 << 14
-"""So many rows at a time, if there are more: what is on the way fits the processor's caches."""
+"""Rows hashed per block, so that intermediate values stay in the processor's caches."""
 
 
 def hash_rows(columns: Sequence[pa.Array], length: int) -> Hashes:

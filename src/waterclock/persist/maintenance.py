@@ -23,7 +23,7 @@ LOOKS = 8
 SWEEP_KEYS = 64
 """The most blobs deleted in one step."""
 CHECKPOINT_BYTES = 32 * 1024 * 1024
-"""How long the log may grow before the state is written whole."""
+"""Bytes of log between two checkpoints of the state."""
 
 
 class Maintenance:

@@ -40,7 +40,7 @@ GROUP_ROWS = 128 * 1024
 """The rows of a Parquet row group, which is also what a reader holds at once of each."""
 _READAHEAD = 4
 COMPRESSION = 8
-"""How much smaller Parquet may be than the same rows in memory; more is rare."""
+"""Assumed compression ratio of Parquet; higher ones are rare."""
 
 PARQUET_WRITE: dict[str, Any] = {
     "compression": "zstd",

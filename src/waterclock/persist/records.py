@@ -27,7 +27,7 @@ from waterclock.persist.errors import Damaged, FormatTooNew
 T = TypeVar("T")
 
 _SEAL = struct.Struct("<BI")
-"""What every record begins with: the format's version, and the checksum of the rest."""
+"""Header of a record: format version, and checksum of the rest."""
 
 FORMAT = 1
 

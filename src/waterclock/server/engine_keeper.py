@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 _LOOK_S = 1.0
 _ASK_S = 1.0
 _LAST_ANSWER_S = 2.0
-"""How long a question that is under way may take when the engine is to be ended."""
+"""Time limit for a pending health check when the engine is shut down."""
 
 Launch = Callable[[], EngineProcess]
 """Starts an engine, which takes seconds. Raises what keeps it from starting."""

@@ -59,9 +59,9 @@ _NEEDED_WITH_SPARK = ("waterclock.server.wiring", "waterclock.pgwire.server")
 """Modules that take a second to import, so that it is not spent when Spark is there."""
 _MANY_FILES = 65_536
 _SETTLING_S = 30.0
-"""How long a server that stops waits for durable changes that were begun."""
+"""Time that a stopping server waits for durable changes under way."""
 _GIVING_UP_S = 20.0
-"""How long a server whose data can not be written takes at most to say goodbye."""
+"""Time limit for closing connections after the log has failed."""
 _AT_ONCE = 130
 """The exit code after a second signal."""
 

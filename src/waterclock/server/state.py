@@ -1,4 +1,4 @@
-"""That the state of the views is that of this data.
+"""Checks that view state belongs to this log.
 
 What is durable of a view says which files its state is made of, so one that is missing is noticed.
 But files of a copy of this data that went its own way, put in their place, have the same names.

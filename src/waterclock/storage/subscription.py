@@ -39,7 +39,7 @@ class _View:
 
 
 _RENEWAL_S = 1.0
-"""How often a receiver that waits renews its capability's lease."""
+"""Interval at which a waiting receiver renews its capability's lease."""
 
 
 class Subscription:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Parameters = Sequence[pa.Scalar]
 T = TypeVar("T")
 _IN_MEMORY_BYTES = 64 << 20
-"""How much of a COPY waits in memory before it goes to a file."""
+"""Bytes of a COPY held in memory before it spills to a file."""
 
 
 async def copy(session: SqlSession, statement: ast.Copy, parameters: Parameters) -> Response:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 _SIZE_OF_VALUE = 40
-"""How many characters of a text cost about what binding one value costs."""
+"""Characters of text that cost about as much as binding one value."""
 
 
 _TOKENS_LOOKED_AT = 3

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 KEY_NAME = "key"
 SOURCE_OPTIONS = ("timestamp interval", "timeline", "retain history")
-"""What may stand in WITH (...)."""
+"""Options that WITH (...) accepts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
 
 _TRIES = 5
-"""How often a query is planned against a catalog that changes meanwhile."""
+"""Attempts to plan a query while the catalog changes."""
 Parameters = Sequence[pa.Scalar]
 """The values of `$1`, `$2` and so on."""
 

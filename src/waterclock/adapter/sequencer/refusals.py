@@ -1,4 +1,4 @@
-"""What to do instead of what PostgreSQL has and Waterclock has not, where there is something."""
+"""Hints for unsupported statements."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ Returned = tuple[tuple[ColumnDescription, ...] | None, pa.Table | None]
 TRIES = 10
 _SELECT = "SELECT "
 _SHOWN_BYTES = 64
-"""How much of each value an error shows."""
+"""Bytes of each value that an error shows."""
 
 
 class NotNullViolated(ConstraintViolated):

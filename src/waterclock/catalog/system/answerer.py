@@ -55,7 +55,7 @@ from waterclock.runtime import SYSTEM, Runtime
 _log = logging.getLogger(__name__)
 
 VERSION = "PostgreSQL 15.0 on x86_64-pc-linux-gnu, compiled by waterclock, 64-bit"
-"""What `version()` says: clients read the number in it."""
+"""Result of `version()`: clients read the number in it."""
 MZ_VERSION = "v26.10.0 (waterclock)"
 _KEPT_PLANS = 2000
 _LONGEST_KEPT = 64_000

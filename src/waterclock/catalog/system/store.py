@@ -35,7 +35,7 @@ from waterclock.catalog.system.snapshot import Snapshot, snapshot_of
 from waterclock.catalog.system.types import Types
 
 CATALOG_MEMORY_MB = 512
-"""What DuckDB may take for all queries together, and Python for the rows of each."""
+"""Memory limit of DuckDB for all queries together, and of each query's rows in Python."""
 
 
 @dataclass(slots=True)

@@ -31,7 +31,7 @@ _INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*")
 _TRUE = frozenset({"t", "tr", "tru", "true", "y", "ye", "yes", "on", "1"})
 _FALSE = frozenset({"f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"})
 _LONGEST = 16 * 1024 * 1024
-"""Of texts that are made longer, so that nobody fills the memory."""
+"""Size limit of texts made by repeat(), lpad() and the like."""
 
 
 def integer_in(text: str) -> int:

@@ -1,4 +1,4 @@
-"""A query as Catalyst's optimizer leaves it: the same plan, each time the same is asked.
+"""Deterministic optimized plans.
 
 State is found again by what its plan is. Where the optimizer expands rows, as for several DISTINCT,
 it puts things into the order of their hashes, and so of ids that it counts up for as long as the

@@ -18,7 +18,7 @@ from waterclock.compute.catalyst.reading import glance
 __all__ = ["Builder", "Expression", "Logical", "Tree", "items", "with_ids"]
 
 _AT_ONCE = 8
-"""So many elements of a sequence are handed over in one call."""
+"""Elements of a sequence passed to the JVM per call."""
 
 
 class Builder:

@@ -43,7 +43,7 @@ from waterclock.persist.errors import Damaged
 from waterclock.persist.portions import Listing
 
 WIDE_ROWS = 200_000
-"""From so many changed rows on, the work is spread over many tasks."""
+"""A step with at least this many changed rows is spread over several tasks."""
 WIDE_BYTES = 64 << 20
 """And from so many bytes on, about."""
 TASK_ROWS = 500_000

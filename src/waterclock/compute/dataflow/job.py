@@ -38,7 +38,7 @@ from waterclock.persist.rows import DIFF, TIME
 from waterclock.persist.spill import IN_MEMORY_ROWS
 
 _WITHOUT_BOUND = 2**62
-"""What a step gives takes room on disk, not in memory."""
+"""No limit on result sizes in Spark: step results go through files."""
 
 
 @dataclass(frozen=True, slots=True)

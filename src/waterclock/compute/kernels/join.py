@@ -54,7 +54,7 @@ from waterclock.persist.rows import DIFF, TIME
 
 CHUNK_ROWS = 1 << 20
 _FEW = 4
-"""So many times as many hashes as rows that are stored are not worth looking up."""
+"""Above this ratio of probe hashes to stored rows, scan instead of searching."""
 
 _BEFORE = np.iinfo(np.int64).min
 

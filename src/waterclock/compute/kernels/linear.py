@@ -18,9 +18,9 @@ from waterclock.compute.kernels.codes import (
 from waterclock.persist.rows import DIFF
 
 SAMPLE_ROWS = 1 << 13
-"""So many updates tell whether it is worth it to add up all of them."""
+"""Size of the sample that decides whether consolidation pays."""
 FEWER = 4
-"""How many times fewer there must be afterwards."""
+"""Consolidation pays if it shrinks the sample by at least this factor."""
 
 
 def negate(delta: pa.Table) -> pa.Table:

@@ -30,7 +30,7 @@ from waterclock.compute.plan.nodes import (
 )
 
 MOST = 2
-"""So many columns may be compared this way."""
+"""Limit on the columns compared this way."""
 
 _SOME = True
 

@@ -28,7 +28,7 @@ _TEMPORARY = ".writing"
 _EXCHANGE = "exchange"
 """The name of the note."""
 _SYNCS = 8
-"""How many syncs are asked for at once."""
+"""Concurrent fsync calls."""
 
 
 def make_folder(folder: Path) -> None:

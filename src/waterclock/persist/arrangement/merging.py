@@ -34,7 +34,7 @@ from waterclock.persist.arrangement.writing import PIECE_ROWS, RunWriter, divide
 FEWEST = 4
 """Fewer runs than this are not worth a merge."""
 RATIO = 2
-"""How much larger than all newer slabs together one may be and still be merged with them."""
+"""A slab is merged with the newer ones if it is at most this many times their total size."""
 
 
 def mergeable(sizes: Mapping[Cover, int]) -> tuple[Cover, ...]:

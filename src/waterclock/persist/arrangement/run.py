@@ -46,7 +46,7 @@ FORMAT = 2
 SUMMARY = b"waterclock.run"
 _READ_BYTES = 2**22
 _MAGIC_BYTES = 8
-"""What an Arrow file has in front of the stream of its messages."""
+"""Length of the marker at the start of an Arrow file."""
 _CHECK = 8
 """The digits of a summary's checksum, which come first."""
 

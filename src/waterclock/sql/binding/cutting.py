@@ -1,4 +1,4 @@
-"""Equalities with the query around, in a query that keeps only some of its rows.
+"""Keeps correlated predicates below LIMIT and window functions.
 
 Catalyst takes `column = expression of the query around` out of a query inside, and joins by it
 later. It does so past LIMIT and window functions too, which then count rows that the equality would

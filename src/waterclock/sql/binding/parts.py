@@ -32,7 +32,7 @@ _WRITTEN_OUT = 300
 _PART_NODES = 50
 """In a larger one, a part of more nodes than this that is read again is a relation of its own."""
 _COPIES_MAINTAINED = 4
-"""What is maintained may have a quarter of the nodes, for it is planned several times."""
+"""Maintained queries get a quarter of the node budget: they are planned several times."""
 _PART_DEPTH = 50
 """Nor are more parts than this written out inside one another: the engine would refuse them."""
 _QUOTED_OR_PART = re.compile(r"'(?:[^'\\]|\\.)*+'|\(`s(\d{19,})`\)", re.DOTALL)

@@ -49,7 +49,7 @@ class Known:
     is_number: bool = False
     """Whether the text is a number, of more digits than a numeric has: only a float can be it."""
     number: int | None = None
-    """Of the name of a relation, the number of that."""
+    """The relation's OID, if the text is the name of a relation."""
 
     @property
     def is_null(self) -> bool:

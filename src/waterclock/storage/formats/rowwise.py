@@ -16,7 +16,7 @@ from waterclock.persist.rows import arrow_type
 from waterclock.storage.formats.api import Decoded
 
 UNFIT = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError)
-"""What Arrow raises for a value that does not fit its column."""
+"""Errors that Arrow raises for a value that does not fit its column."""
 
 
 def decode_rows(

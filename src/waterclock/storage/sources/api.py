@@ -78,7 +78,7 @@ STATE_ROWS = Schema(
         Column("value", Bytes(), nullable=False),
     )
 )
-"""What the envelopes of a source have noted."""
+"""Columns of the collection that holds the notes of envelopes."""
 
 
 @dataclass(frozen=True, slots=True)

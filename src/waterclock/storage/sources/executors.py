@@ -32,7 +32,7 @@ from waterclock.storage.sources.errors import TransientFault
 Make = Callable[[int, int], pa.RecordBatch]
 Read = Callable[[int], Iterable[pa.RecordBatch]]
 _ROUNDS = 2
-"""So many numbers are each slot's in a wave."""
+"""Slices per executor slot and wave."""
 _WORTH_BYTES = 32 << 20
 _WORTH_BYTES_OF_FEW = 256 << 20
 TOLD = pa.schema(
@@ -42,7 +42,7 @@ TOLD = pa.schema(
         pa.field("fault", pa.binary()),
     ]
 )
-"""What a task says of a number: the files it wrote, or why there are none."""
+"""Report of a task on one slice: the files it wrote, or why there are none."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ _LEAST_REST_S = 0.05
 _LEAST_REST_ASKED_S = 0.01
 """The same for a source that a recent read waits for."""
 _RETRY_ASKED_S = 0.5
-"""How soon a source that has stalled is tried again for a recent read."""
+"""Retry interval of a stalled source while a recent read waits for it."""
 _AFTER_FAILURE_MS = 1000
 _LONGEST_REST_S = 5.0
 """The longest rest of a source because views are behind: who reads it waits for its next step."""

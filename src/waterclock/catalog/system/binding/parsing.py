@@ -25,7 +25,7 @@ from waterclock.catalog.system.errors import FeatureNotSupported, ProgramLimitEx
 MARK = "wcf_"
 """Stands before the name of every function in the tree."""
 MOST_TOKENS = 50_000
-"""Of one query: sqlglot reads it in seconds then, and can not be interrupted."""
+"""Size limit of one query: sqlglot takes seconds for it, and can not be interrupted."""
 SUBSCRIPT = f"{MARK}_subscript"
 
 # Followed by a parenthesis, these are not functions.

@@ -40,7 +40,7 @@ from waterclock.storage.sources.files.reading import LineReader, ReadLines
 NAME = "file"
 OUTPUT = "files"
 _AT_ONCE = 64 << 20
-"""How many bytes are bound at once, over all files."""
+"""Limit on the bytes bound at once, over all files."""
 _PIECE = 8 << 20
 FILES = ProgressShape(
     Column("offset", Int(64), nullable=False), Column("file", Text(), nullable=False), True

@@ -15,7 +15,7 @@ from waterclock.storage.sources.api import Messages
 from waterclock.storage.sources.errors import SourceFault
 
 REACH = 4096
-"""How many bytes are looked at."""
+"""Bytes before the new ones that the digest covers."""
 _BEFORE, _AFTER = b"before", b"after"
 
 

@@ -28,7 +28,7 @@ from waterclock.storage.sources.files.continuity import REACH
 from waterclock.storage.sources.files.lines import line_ends, records_of
 
 _LOOK = 1 << 16
-"""How many bytes are looked at for the end of a line."""
+"""Bytes read at a time when looking for the end of a line."""
 
 
 @dataclass(frozen=True)

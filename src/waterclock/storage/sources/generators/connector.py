@@ -33,7 +33,7 @@ from waterclock.storage.sources.tpch.generator import Tpch
 
 NAME = "load-generator"
 _MANY_ROWS = 500_000
-"""From so many rows on, a range is made on the executors, if there are any."""
+"""A range of at least this many rows is generated on the executors, if there are any."""
 _GENERATORS: Mapping[str, type[Counter] | type[Auction] | type[Bank] | type[Tpch]] = {
     "counter": Counter,
     "auction": Auction,

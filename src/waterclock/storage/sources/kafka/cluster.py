@@ -27,9 +27,9 @@ _SECONDS = 15.0
 _AWAY = ("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_NOENT")
 """Errors that say that nobody is there; the last, that no broker leads the partitions."""
 _NO_RECORD = -1
-"""What a broker calls the offset of the first record after all there are."""
+"""Offset that a broker gives for a time after the last record."""
 _GRACE_S = 1.0
-"""How long a question may still be answered after all brokers seemed to be gone."""
+"""Grace period for an answer after all brokers seem to be gone."""
 
 
 @dataclass(frozen=True, slots=True)

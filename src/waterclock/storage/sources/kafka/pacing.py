@@ -16,7 +16,7 @@ _LEAST = 1_000
 _MOST = 1_000_000
 _BYTES = 192 << 20
 _BYTES_OF_A_ROW = 64
-"""What a message takes besides its content."""
+"""Overhead of a message in memory, in bytes."""
 
 
 @dataclass(slots=True)

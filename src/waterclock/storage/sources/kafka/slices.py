@@ -19,7 +19,7 @@ from waterclock.storage.sources.kafka.reading import Parts, RangeReader, ReadBro
 from waterclock.storage.sources.kafka.settings import ClientSettings
 
 SLICE = 50_000
-"""So many offsets are one task's."""
+"""Offsets per task."""
 
 
 def cut(ranges: Sequence[Range], size: int = SLICE) -> tuple[Range, ...]:

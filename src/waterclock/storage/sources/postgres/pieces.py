@@ -22,9 +22,9 @@ from waterclock.storage.sources.postgres.decoding import rows_of, with_diff
 from waterclock.storage.sources.postgres.definition import UpstreamTable, always_quoted
 
 PAGE_BYTES = 8192
-"""Of a page, as servers are built."""
+"""Page size of a PostgreSQL server with default build options."""
 _PAGES = 2048
-"""So many pages of a table are read at once: 16 MiB, which takes about a second."""
+"""Pages of a table read per query: 16 MiB, about a second."""
 _AT_ONCE_BYTES = 16 << 20
 _LOCK_MS = 500
 """So long a task waits for a lock; nobody else waits for one for more than a moment."""

@@ -27,7 +27,7 @@ from waterclock.storage.sources.tpch.tables import TABLES, rows_at
 _CHUNK = 10_000
 _ORDERS_CHUNK = 1_000
 _CHUNKS_AT_ONCE = 10
-"""How many chunks are one piece of work."""
+"""Chunks generated per task."""
 _PER_REFRESH = 1_500
 """Orders that come and go at each refresh, at scale factor 1."""
 _LINES = 4
