@@ -164,7 +164,8 @@ class PostgresServer(RestartableService):
             if self._account is not None:
                 os.chown(folder, self._account.pw_uid, self._account.pw_gid)
             command = [self._binaries / "initdb", "-D", folder / "data", "--auth=trust"]
-            command += ["--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync"]
+            command += ["--username=postgres", "--encoding=UTF8", "--no-sync"]
+            command += ["--locale=C", "--lc-ctype=C.UTF-8"]  # what Waterclock says of itself
             with open(folder / "log", "ab") as log:
                 process = self._spawn(command, log)
                 if process.wait(_START_SECONDS) != 0:

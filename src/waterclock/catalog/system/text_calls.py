@@ -52,7 +52,8 @@ def boolean_in(text: str) -> bool:
 
 def lower_case(text: str) -> str:
     """Each character by itself, as PostgreSQL does it."""
-    return "".join(one if len(one.lower()) != 1 else one.lower() for one in text)
+    plain = text.replace("\u0130", "i")
+    return "".join(one if len(one.lower()) != 1 else one.lower() for one in plain)
 
 
 def upper_case(text: str) -> str:

@@ -30,28 +30,28 @@ _RIGHT = (
     "(CASE WHEN {1} = -2147483648 THEN {0} ELSE " + _LEFT.replace("LEFT(", "RIGHT(") + " END)"
 )
 # Java knows letters whose other case is two letters, or depends on what is around them. In
-# PostgreSQL the case of a text is that of each of its characters.
+# PostgreSQL the case of a text is that of each of its characters. Of the dotted capital I the small
+# letter is a plain one.
 _EACH = (
-    "ARRAY_JOIN(TRANSFORM(SPLIT({0}, ''),"
+    "ARRAY_JOIN(TRANSFORM(SPLIT(TRANSLATE({0}, '\u0130', %s), ''),"
     " c -> CASE WHEN LENGTH(%s(c)) = 1 THEN %s(c) ELSE c END), '')"
 )
 _SMALL = (
     "(CASE WHEN {0} RLIKE '[\u03a3\u0130]' THEN "
-    + _EACH % ("LOWER", "LOWER")
+    + _EACH % ("'i'", "LOWER", "LOWER")
     + " ELSE LOWER({0}) END)"
 )
 _CAPITAL = (
     "(CASE WHEN LENGTH(UPPER({0})) > LENGTH({0}) THEN "
-    + _EACH % ("UPPER", "UPPER")
+    + _EACH % ("'\u0130'", "UPPER", "UPPER")
     + " ELSE UPPER({0}) END)"
 )
 _WORDS = quoted("([\\p{{L}}\\p{{N}}]+|[^\\p{{L}}\\p{{N}}]+)")
 _CAPITALS = (
-    "ARRAY_JOIN(TRANSFORM(REGEXP_EXTRACT_ALL("
-    + _SMALL
-    + ", "
+    "ARRAY_JOIN(TRANSFORM(REGEXP_EXTRACT_ALL({0}, "
     + _WORDS
-    + ", 0), w -> CONCAT(UPPER(LEFT(w, 1)), SUBSTRING(w, 2))), '')"
+    + ", 0), w -> CONCAT(CASE WHEN LENGTH(UPPER(LEFT(w, 1))) = 1 THEN UPPER(LEFT(w, 1))"
+    " ELSE LEFT(w, 1) END, " + _SMALL.replace("{0}", "SUBSTRING(w, 2)") + ")), '')"
 )
 _CHARACTER = (
     "(CASE WHEN {0} = 0 THEN "

@@ -64,8 +64,8 @@ class PgRows:
                 "datallowconn": True,
                 "datconnlimit": -1,
                 "dattablespace": 1663,
-                "datcollate": "C",
-                "datctype": "C",
+                "datcollate": "C.UTF-8",
+                "datctype": "C.UTF-8",
                 "datacl": acl_items(database.grants, self._role_names),
             }
 
