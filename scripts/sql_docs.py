@@ -112,8 +112,9 @@ FAMILIES: Mapping[str, tuple[str, str, tuple[Function, ...]]] = {
     "windows": (
         "Window functions",
         "All aggregates can be used over a window too. Frames are of ROWS, RANGE or GROUPS; of"
-        "\nEXCLUDE there is all in frames of GROUPS, and in a RANGE without offsets; of ROWS the"
-        "\ncurrent row can be left out. GROUPS are not counted beside GROUP BY."
+        "\nEXCLUDE there is all in frames of GROUPS, and in those of RANGE, with offsets over whole"
+        "\nnumbers, numerics of a declared scale, dates and timestamps; of ROWS the current row can"
+        "\nbe left out. GROUPS are not counted beside GROUP BY."
         "\n\n`rank`, `dense_rank`, `percent_rank` and `cume_dist` with WITHIN GROUP (ORDER BY ...)"
         "\nare aggregates, which tell where a row of constants would be.",
         windows.FUNCTIONS,

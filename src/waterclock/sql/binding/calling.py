@@ -237,7 +237,8 @@ class Calling:
             if name_of(kind) in FLOATS or (name == "avg" and name_of(kind) == "interval"):
                 what = f"{name}() of {shown(kind)} over a window frame with EXCLUDE"
                 raise FeatureNotSupported.of(what, node.at)
-        return self._expressions.value(without_excluded(node, window), place)
+        offsets = self._windows.offsets(window, place)
+        return self._expressions.value(without_excluded(node, window, offsets), place)
 
 
 def _has_no_type(value: Typed) -> bool:

@@ -4,15 +4,16 @@ The engine has no such frames. What is left are a few runs of rows: those before
 its peers, those behind them, and in between what is kept of the peers. A function of the frame is
 put together from the same function over each run. The runs are in the order of the frame.
 
-Rows before and behind the peers can be counted in groups, so a frame must be one of groups, or a
-RANGE without offsets, which is the same; of ROWS only the current row can be left out. Sums of
-floating-point numbers are not put together: their last digits depend on the order of adding.
+Rows before and behind the peers can be counted in groups, or, in a RANGE with offsets, begin one
+step of the key away: so the key must be of a type whose values have a step between them. Of ROWS
+only the current row can be left out. Sums of floating-point numbers are not put together: their
+last digits depend on the order of adding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import inf
 from typing import TypeAlias
@@ -25,16 +26,50 @@ from waterclock.sql.query.tree import Exclusion, FrameUnit
 _Combining: TypeAlias = Callable[[Sequence[tree.Call]], tree.Expression]
 
 
-def without_excluded(call: tree.Call, window: tree.Window) -> tree.Expression:
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """What is known of a RANGE with offsets."""
+
+    first: float
+    last: float
+    """Where the bounds are: below 0 before the peers of the current row, above 0 behind them."""
+    step: tree.Expression
+    """How far from each other two keys are at least, if they are not the same."""
+
+
+def without_excluded(
+    call: tree.Call, window: tree.Window, offsets: Offsets | None
+) -> tree.Expression:
     """The call over such a window, written with windows that leave nothing out."""
-    assert window.frame is not None, "the caller has looked"
+    frame = window.frame
+    assert frame is not None, "the caller has looked"
+    if offsets is None:
+        return _combined(call, window, remaining(window, frame))
+    # A row without a key has its peers for a frame, or all up to an end of the partition.
+    start, end = frame.start, frame.end
+    current = tree.FrameBound("current row", None, frame.at)
+    groups = tree.Frame(
+        FrameUnit.GROUPS,
+        current if start.offset is not None else start,
+        current if end.offset is not None else end,
+        frame.at,
+        frame.exclusion,
+    )
+    has_no_key = tree.Is(window.order[0].expression, tree.Test.NULL, False, call.at)
+    without_key = _combined(call, window, remaining(window, groups))
+    with_key = _combined(call, window, remaining_range(window, frame, offsets))
+    return tree.Case(None, ((has_no_key, without_key),), with_key, call.at)
+
+
+def _combined(call: tree.Call, window: tree.Window, runs: Sequence[tree.Window]) -> tree.Expression:
+    assert window.frame is not None
     combine = _COMBINED.get(call.name[-1])
     if combine is None:
         what = f"{call.name[-1]}() over a window frame with EXCLUDE"
         raise FeatureNotSupported.of(what, window.frame.at)
-    runs = remaining(window, window.frame)
     if not runs:
-        return of_nothing(call, window)
+        nothing = replace(window, frame=None)
+        return _of_no_rows(call, nothing, tree.Boolean(False, call.at))
     return combine([replace(call, over=run) for run in runs])
 
 
@@ -51,7 +86,15 @@ def of_nothing(call: tree.Call, window: tree.Window) -> tree.Expression:
         current = tree.FrameBound("current row", None, at)
         peers = replace(window, frame=tree.Frame(FrameUnit.RANGE, current, current, at))
         never = tree.Is(window.order[0].expression, tree.Test.NULL, False, at)
-    found = tree.Case(None, ((never, replace(call, over=peers)),), None, at)
+    return _of_no_rows(call, peers, never)
+
+
+def _of_no_rows(
+    call: tree.Call, window: tree.Window, exception: tree.Expression
+) -> tree.Expression:
+    """The call over no rows: over the window only where there is an exception."""
+    at = call.at
+    found = tree.Case(None, ((exception, replace(call, over=window)),), None, at)
     counts = call.name[-1] in ("count", "regr_count")
     return _coalesced(found, tree.Number("0", at)) if counts else found
 
@@ -71,14 +114,28 @@ def remaining(window: tree.Window, frame: tree.Frame) -> list[tree.Window]:
     return [run for run in found if run is not None]
 
 
+def remaining_range(window: tree.Window, frame: tree.Frame, offsets: Offsets) -> list[tree.Window]:
+    """The runs of rows that are left of a RANGE with offsets, seen from a row that has a key."""
+    if offsets.last < 0 or offsets.first > 0:
+        return [replace(window, frame=replace(frame, exclusion=None))]
+    before = tree.FrameBound("preceding", offsets.step, frame.at)
+    behind = tree.FrameBound("following", offsets.step, frame.at)
+    runs: list[tree.Window | None] = []
+    if offsets.first < 0:
+        first = tree.Frame(FrameUnit.RANGE, frame.start, before, frame.at)
+        runs.append(replace(window, frame=first))
+    runs += _kept_peers(window, frame)
+    if offsets.last > 0:
+        last = tree.Frame(FrameUnit.RANGE, behind, frame.end, frame.at)
+        runs.append(replace(window, frame=last))
+    return [run for run in runs if run is not None]
+
+
 def _check(frame: tree.Frame) -> None:
     if frame.unit is FrameUnit.ROWS and frame.exclusion is not Exclusion.CURRENT_ROW:
         assert frame.exclusion is not None
         what = f"EXCLUDE {frame.exclusion.value} in a window frame of ROWS"
         raise FeatureNotSupported.of(what, frame.at)
-    has_offset = frame.start.offset is not None or frame.end.offset is not None
-    if frame.unit is FrameUnit.RANGE and has_offset:
-        raise FeatureNotSupported.of("EXCLUDE in a window frame of RANGE with an offset", frame.at)
 
 
 def _place(bound: tree.FrameBound) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
 from waterclock.model.pg_types import INT8, INTERVAL
@@ -11,6 +12,7 @@ from waterclock.persist.numerics import python_value
 from waterclock.sql.binding.api import Context
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.errors import Rejected, UndefinedObject, WindowFault
+from waterclock.sql.binding.exclusions import Offsets
 from waterclock.sql.binding.ordering import directed, sort_key
 from waterclock.sql.binding.predicates import key_sql
 from waterclock.sql.binding.typed import Typed
@@ -22,6 +24,7 @@ from waterclock.sql.dialect.types import (
     digits,
     is_unconstrained,
     name_of,
+    shown,
     spark_type,
 )
 from waterclock.sql.errors import FeatureNotSupported
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from waterclock.sql.binding.expressions import Expressions
 
 _NUMBERS = frozenset({"int2", "int4", "int8", "numeric", "float4", "float8"})
+_WHOLE_NUMBERS = ("int2", "int4", "int8")
 _MONTHS, _DAYS = " MONTH ", " DAY TO SECOND "
 """The engine's two kinds of intervals, of which both bounds of a frame must have the same."""
 _MOMENTS = frozenset({"date", "timestamp", "timestamptz"})
@@ -50,6 +54,9 @@ class BoundWindow:
 
 _MOST_ROWS = 2**31 - 2
 """So far behind or before a row the engine can count."""
+_INVALID_SIZE = "invalid preceding or following size in window function"
+_BEYOND_INT4 = 2**33
+"""No two numbers of four bytes are as far apart."""
 _BY_PLACE = frozenset({"row_number", "ntile", "lag", "lead"})
 """Functions for which it counts which row comes first, also where all are peers."""
 
@@ -89,6 +96,8 @@ class Windows:
             frame = self._frame(window.frame, order, inner)
             if _is_range_of(window.frame, order, "date"):
                 keys = [_as_timestamp(order[0], window.order[0])]
+            if any(_is_range_of(window.frame, order, kind) for kind in _WHOLE_NUMBERS):
+                keys = [_as_wider(order[0], window.order[0])]
             if _is_range_of(window.frame, order, "numeric"):
                 places = self._places(window.frame, order, inner)
                 keys = [_as_decimal(order[0], window.order[0], places)]
@@ -115,6 +124,30 @@ class Windows:
             return None
         self._check_frame(window, window.frame)
         return window
+
+    def offsets(self, window: tree.Window, place: Place) -> Offsets | None:
+        """What is known of a frame that is a RANGE with offsets; None if it is not."""
+        frame = window.frame
+        assert frame is not None, "the caller has looked"
+        if frame.unit is not tree.FrameUnit.RANGE:
+            return None
+        if frame.start.offset is None and frame.end.offset is None:
+            return None
+        inner = replace(place, clause="window definitions", allows_windows=False, inside="window")
+        terms = [term for item in window.order for term in self._expressions.sorted_by(item, inner)]
+        order = [term.key for term in terms]
+        first, last = (self._way(each, frame, order, inner) for each in (frame.start, frame.end))
+        return Offsets(first, last, _step(order[0], frame.at))
+
+    def _way(
+        self, bound: tree.FrameBound, frame: tree.Frame, order: list[Typed], place: Place
+    ) -> float:
+        """Below 0 if the bound is before the peers of the current row, above 0 if behind them."""
+        if bound.kind == "current row":
+            return 0
+        if bound.offset is not None and not self._distance(bound, frame, order, place):
+            return 0
+        return -1 if bound.kind.endswith("preceding") else 1
 
     def _resolved(self, over: tree.Window | tree.WindowName, place: Place) -> tree.Window:
         if isinstance(over, tree.WindowName):
@@ -251,6 +284,10 @@ class Windows:
         scalar = None if offset.known is None else offset.known.scalar
         if scalar is None or not scalar.is_valid:
             raise FeatureNotSupported.of("a window frame whose offset is not constant", bound.at)
+        if isinstance(scalar.as_py(), float) and not isfinite(scalar.as_py()):
+            if isnan(scalar.as_py()):
+                raise Rejected("22013", _INVALID_SIZE, bound.at)
+            raise FeatureNotSupported.of("a window frame whose offset is infinite", bound.at)
         if python_value(scalar) < 0:
             which = "starting" if bound is frame.start else "ending"
             raise Rejected("22013", f"frame {which} offset must not be negative", bound.at)
@@ -258,7 +295,10 @@ class Windows:
             return f"UNBOUNDED {bound.kind.upper()}"
         if name_of(offset.type) == "numeric":
             return f"{_short(python_value(scalar), bound.at):f} {bound.kind.upper()}"
-        return f"{scalar.as_py()} {bound.kind.upper()}"
+        distance = scalar.as_py()
+        if frame.unit is tree.FrameUnit.RANGE and name_of(order[0].type) in ("int2", "int4"):
+            distance = min(distance, _BEYOND_INT4)
+        return f"{distance} {bound.kind.upper()}"
 
     def _check_range(self, order: list[Typed], offset: Typed, at: int) -> None:
         if len(order) != 1:
@@ -279,8 +319,7 @@ class Windows:
         if min(months, days, micros) < 0 or (months and (days or micros)):
             if max(months, days, micros) > 0:
                 raise FeatureNotSupported.of("a window frame of such an interval", bound.at)
-            what = "invalid preceding or following size in window function"
-            raise Rejected("22013", what, bound.at)
+            raise Rejected("22013", _INVALID_SIZE, bound.at)
         zone = self._expressions.statement.facts.timezone
         if name_of(key.type) == "timestamptz" and (months or days) and not dt.is_utc(zone):
             raise FeatureNotSupported(
@@ -295,6 +334,22 @@ class Windows:
         clock = f"{minutes // 60:02}:{minutes % 60:02}:{micros // 1_000_000:02}"
         text = f"{days} {clock}.{micros % 1_000_000:06}"
         return f"INTERVAL '{text}'{_DAYS}{bound.kind.upper()}"
+
+
+def _step(key: Typed, at: int) -> tree.Expression:
+    """How far from each other two values of a sort key are at least."""
+    match name_of(key.type):
+        case "int2" | "int4" | "int8":
+            return tree.Number("1", at)
+        case "numeric" if not is_unconstrained(key.type):
+            return tree.Number(f"{Decimal(1).scaleb(-digits(key.type)[1]):f}", at)
+        case "date":
+            return tree.Cast(tree.String("1 day", at), INTERVAL, at)
+        case "timestamp" | "timestamptz":
+            return tree.Cast(tree.String("1 microsecond", at), INTERVAL, at)
+        case _:
+            what = f"EXCLUDE in a window frame of RANGE over values of type {shown(key.type)}"
+            raise FeatureNotSupported.of(what, at)
 
 
 def _is_whole(window: tree.Window) -> bool:
@@ -320,6 +375,12 @@ def _is_range_of(frame: tree.Frame, order: list[Typed], kind: str) -> bool:
 def _as_timestamp(date: Typed, item: tree.SortItem) -> str:
     """A sort key of dates from which intervals can be counted."""
     return directed(dt.date_as_timestamp(date.sql), item.descending, item.nulls_first)
+
+
+def _as_wider(number: Typed, item: tree.SortItem) -> str:
+    """A sort key of whole numbers to which any offset can be added without an overflow."""
+    wider = "DECIMAL(38,0)" if name_of(number.type) == "int8" else "BIGINT"
+    return directed(f"CAST({number.sql} AS {wider})", item.descending, item.nulls_first)
 
 
 def _as_decimal(number: Typed, item: tree.SortItem, places: int) -> str:

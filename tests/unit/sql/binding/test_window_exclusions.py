@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import groupby, product
 
 import pytest
 
-from waterclock.sql.binding.exclusions import remaining
+from waterclock.sql.binding.exclusions import Offsets, remaining, remaining_range
 from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.query.tree import (
     ColumnRef,
@@ -96,6 +97,29 @@ def test_runs_are_the_frame_without_what_is_left_out(
         assert found == kept
 
 
+@pytest.mark.parametrize("exclusion", Exclusion)
+@pytest.mark.parametrize(("start", "end"), FRAMES)
+def test_runs_of_a_range_are_the_frame_without_what_is_left_out(
+    exclusion: Exclusion, start: FrameBound, end: FrameBound
+) -> None:
+    frame = Frame(FrameUnit.RANGE, start, end, 1, exclusion)
+    offsets = Offsets(place(start), place(end), Number("1", 1))
+    runs = remaining_range(window(frame), frame, offsets)
+    for row in range(len(KEYS)):
+        found = [each for run in runs for each in rows_in_range(run, row)]
+        whole = rows_in_range(window(replace(frame, exclusion=None)), row)
+        assert found == [each for each in whole if each not in left_out(exclusion, row)]
+
+
+def rows_in_range(over: Window, row: int) -> list[int]:
+    """The rows of a frame that may be a RANGE, seen from one of them."""
+    assert over.frame is not None
+    if over.frame.unit is not FrameUnit.RANGE:
+        return rows_of(over, row)
+    low, high = (KEYS[row] + place(bound) for bound in (over.frame.start, over.frame.end))
+    return [other for other, key in enumerate(KEYS) if low <= key <= high]
+
+
 def test_without_an_order_all_rows_are_peers() -> None:
     frame = Frame(FrameUnit.RANGE, BOUNDS[0], BOUNDS[-1], 1, Exclusion.GROUP)
     assert remaining(Window(None, (), (), frame, 1), frame) == []
@@ -105,7 +129,6 @@ def test_without_an_order_all_rows_are_peers() -> None:
     "frame",
     [
         Frame(FrameUnit.ROWS, BOUNDS[0], BOUNDS[3], 1, Exclusion.TIES),
-        Frame(FrameUnit.RANGE, BOUNDS[1], BOUNDS[3], 1, Exclusion.GROUP),
         Frame(
             *(FrameUnit.ROWS, FrameBound("preceding", ColumnRef(("x",), 1), 1), BOUNDS[3], 1),
             Exclusion.CURRENT_ROW,
