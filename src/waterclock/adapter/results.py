@@ -75,7 +75,12 @@ class Spool:
 
 
 def shaped(table: pa.Table, types: Sequence[PgType]) -> pa.Table:
-    """The table in the Arrow types in which values of the declared types are held."""
+    """The table in the Arrow types in which values of the declared types are held.
+
+    Of a query without columns only the number of its rows is left.
+    """
+    if not types:
+        return table.select([])
     columns = []
     for column, declared in zip(table.columns, types, strict=True):
         held = arrow_type(column_type(declared))

@@ -8,7 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from waterclock.adapter.results import MEMORY_BYTES, ResultTooLarge, Spool, pieces
+from waterclock.adapter.results import MEMORY_BYTES, ResultTooLarge, Spool, pieces, shaped
+from waterclock.pgwire.values.rows import RowEncoder
+from waterclock.pgwire.values.zones import UTC_ZONE
 
 
 def wide(rows: int, width: int) -> pa.Table:
@@ -42,3 +44,13 @@ def test_pieces_are_small_even_if_the_rows_are_not() -> None:
     assert pa.Table.from_batches(found).equals(table)
     assert max(piece.nbytes for piece in found) <= 1 << 20
     assert all(piece.num_rows for piece in found)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3, 10_000])
+def test_rows_without_columns_are_counted_and_sent(rows: int) -> None:
+    found = shaped(pa.table({"c0": pa.repeat(1, rows)}), ())
+    assert (found.num_rows, found.num_columns) == (rows, 0)
+    encoder = RowEncoder((), (), UTC_ZONE)
+    sent = [part for batch in pieces(found) for part in encoder.encode(batch)]
+    assert sum(count for count, _ in sent) == rows
+    assert b"".join(messages for _, messages in sent) == b"D\0\0\0\6\0\0" * rows

@@ -99,6 +99,8 @@ async def create_table(session: SqlSession, statement: ast.CreateTable, _: Param
         raise Unsupported("CREATE TEMPORARY TABLE is not supported", hint=NOT_FOR_ONE)
     constraints = [c for d in statement.columns for c in d.constraints]
     refuse_constraints([*constraints, *statement.constraints])
+    if not statement.columns:
+        raise Unsupported("a table without columns is not supported")
     session.front.offload.budget.check_columns(len(statement.columns))
     columns = [_column(definition) for definition in statement.columns]
     retain_ms = retained_ms(statement.options)
@@ -356,6 +358,8 @@ def _column(definition: ColumnDefinition) -> Column:
 
 def columns_of(plan: Plan, names: Sequence[Identifier] | None) -> list[Column]:
     """The columns of a query, under the names given for the first of them."""
+    if not plan.bound.columns:
+        raise Unsupported("a relation without columns made of a query is not supported")
     given = [identifier.name for identifier in names or ()]
     if len(given) > len(plan.bound.columns):
         raise SyntaxFault("there are more column names than columns")

@@ -125,13 +125,13 @@ def _assigned(queries: Queries, block: Block, targets: Targets) -> Block:
 
 def _bound(block: Block, statement: Statement) -> BoundQuery:
     columns = block.columns()
-    if not columns:
-        raise FeatureNotSupported.of("a query without columns")
+    if not columns and statement.maintained:
+        raise FeatureNotSupported.of("a maintained query without columns")
     statement.meter.budget.check_columns(len(columns))
     row = _constant_row(block)
     block = block.with_values([_held(output.value) for output in block.outputs])
     return BoundQuery(
-        sql=block.sql(_names(columns)),
+        sql=block.sql(_names(columns)),  # of one column, which nobody sees, if there are none
         columns=columns,
         reads=tuple(statement.reads),
         parameters=statement.parameters.types(),
@@ -142,7 +142,7 @@ def _bound(block: Block, statement: Statement) -> BoundQuery:
         locks=statement.locks,
         limit=block.limit,
         offset=block.offset,
-        simple=block.simple,
+        simple=block.simple if columns else None,
         row=row,
         order=_shown_order(block),
         whole_results=tuple(statement.whole_results),

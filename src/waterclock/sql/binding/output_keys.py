@@ -16,6 +16,7 @@ from waterclock.sql.binding.errors import AmbiguousColumn, InvalidColumnReferenc
 from waterclock.sql.binding.ordering import check_groupable, check_sortable
 from waterclock.sql.binding.row_keys import Settle, check_told_by_text, keys_of, sorted_by
 from waterclock.sql.binding.typed import Role, Typed
+from waterclock.sql.errors import SyntaxFault
 from waterclock.sql.query import tree
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ class OutputKeys:
         if select.distinct_on is None:
             return None
         if not select.distinct_on:
+            if not outputs:
+                raise SyntaxFault("SELECT DISTINCT must have at least one column", select.at)
             settled = self._expressions.coercion.settled
             for number, output in enumerate(outputs):
                 outputs[number] = replace(output, value=settled(output.value))

@@ -316,6 +316,8 @@ class Queries:
         stream = self._stream
         distinct_on = self._distinct()
         items = self._items()
+        if distinct_on is not None and not items:
+            stream.fail()
         if stream.at("into"):
             raise FeatureNotSupported.of("SELECT INTO", stream.token.position)
         sources = self._sources.sources() if stream.accept("from") else ()
