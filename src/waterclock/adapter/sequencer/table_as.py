@@ -33,8 +33,9 @@ from waterclock.adapter.timelines import common_timeline, require_of_tables
 from waterclock.catalog import items
 from waterclock.catalog.draft import Draft
 from waterclock.catalog.durable import Creation
-from waterclock.catalog.objects import Table
+from waterclock.catalog.objects import Column, Table
 from waterclock.model.ids import GlobalId
+from waterclock.model.pg_types import NUMERIC, PgType, array_of
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.sql import ast
 from waterclock.storage.api import Description, ReadCapability, Write, WriteCapability
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 Parameters = Sequence[pa.Scalar]
 _TAG = "CREATE TABLE AS"
+_NUMBERS = frozenset({NUMERIC.oid, array_of(NUMERIC).oid})
 
 
 async def create_table_as(
@@ -58,7 +60,7 @@ async def create_table_as(
     session.transaction.require_unwritten(_TAG)
     for _attempt in range(TRIES):
         session.watch.require_wanted()
-        plan = await planned(session, statement.query)
+        plan = await _planned(session, statement)
         making = partial(_made, session, statement, plan)
         rows = await _evaluated(session, plan) if statement.with_data else None
         async with session.changing() as draft:
@@ -75,6 +77,22 @@ async def create_table_as(
     raise changed_too_often()
 
 
+async def _planned(session: SqlSession, statement: ast.CreateTableAs) -> Plan:
+    """The query's plan. Numbers get all digits, unless they were declared to have some of them.
+
+    The table may take in others later, which have more digits than follow from the query.
+    """
+    plan = await planned(session, statement.query)
+    columns = plan.bound.columns
+    wanted = tuple(
+        each.type if each.is_declared or each.type.oid not in _NUMBERS else PgType(each.type.oid)
+        for each in columns
+    )
+    if wanted == tuple(each.type for each in columns):
+        return plan
+    return await planned(session, statement.query, target_types=wanted)
+
+
 async def _evaluated(session: SqlSession, plan: Plan) -> pa.Table:
     rows = await evaluated(session, plan)
     require_of_tables(common_timeline(session.front.core, plan.inputs).id)
@@ -89,9 +107,9 @@ async def _made(
     collection: GlobalId | None = None,
 ) -> Table | None:
     """The table in the draft; None if the query does not mean any more what was evaluated."""
-    if meaning(await planned(session, statement.query)) != meaning(plan):
+    if meaning(await _planned(session, statement)) != meaning(plan):
         return None
-    columns = columns_of(plan, statement.columns)
+    columns = [Column(each.name, each.type, True) for each in columns_of(plan, statement.columns)]
     kept = retained_ms(statement.options)
     site = site_of(session, draft, statement.name)
     return items.create_table(draft, site, columns, kept, collection=collection)

@@ -25,7 +25,8 @@ class BoundColumn:
     """A column of a relation or of a result.
 
     `table_oid` and `column_number` say which column of which relation it shows, unchanged; 0 if it
-    is computed.
+    is computed. `is_declared` tells that the modifier of its type was written for it, and does not
+    only follow from how it is computed.
     """
 
     name: str
@@ -33,6 +34,7 @@ class BoundColumn:
     nullable: bool = True
     table_oid: int = 0
     column_number: int = 0
+    is_declared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

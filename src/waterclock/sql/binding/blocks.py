@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from waterclock.model.pg_types import NO_MODIFIER
 from waterclock.sql.binding.api import BoundColumn, SimpleQuery
 from waterclock.sql.binding.ordering import directed, order_sql
 from waterclock.sql.binding.predicates import key_sql
@@ -206,8 +207,10 @@ class Block:
 
 
 def _column(output: Output) -> BoundColumn:
-    value = output.value
-    oid, number = 0, 0
-    if value.column is not None:
-        oid, number = value.column.table_oid, value.column.number
-    return BoundColumn(output.name, value.type, value.nullable, oid, number)
+    value, column = output.value, output.value.column
+    if column is None:
+        written = output.written
+        is_declared = isinstance(written, tree.Cast) and written.type.modifier != NO_MODIFIER
+        return BoundColumn(output.name, value.type, value.nullable, is_declared=is_declared)
+    oid, number, is_declared = column.table_oid, column.number, column.is_declared
+    return BoundColumn(output.name, value.type, value.nullable, oid, number, is_declared)

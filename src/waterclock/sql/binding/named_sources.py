@@ -66,6 +66,7 @@ def named(
             column.table_oid,
             column.column_number,
             column.name if is_stored else None,
+            column.is_declared,
         )
         for place, column in enumerate(columns)
     )

@@ -95,7 +95,7 @@ class Sources:
             self._take_over(relation)
             sql = f"({relation.source.sql})"
         columns = tuple(
-            replace(column, table_oid=relation.oid, column_number=number)
+            replace(column, table_oid=relation.oid, column_number=number, is_declared=True)
             for number, column in enumerate(relation.columns, start=1)
         )
         if isinstance(relation.source, GlobalId):

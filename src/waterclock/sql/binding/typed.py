@@ -71,6 +71,8 @@ class Column:
     number: int = 0
     stored_as: str | None = None
     """What a collection calls it, if it is a column of one, unchanged."""
+    is_declared: bool = False
+    """Whether the modifier of its type was written for it."""
 
     @property
     def is_plain(self) -> bool:
