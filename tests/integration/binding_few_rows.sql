@@ -97,3 +97,22 @@ SELECT k, count(*) FROM a GROUP BY DISTINCT k
 SELECT rtrim(x::text) x FROM (SELECT 'a'::char(3) x, k FROM a EXCEPT SELECT 'a'::bpchar, k FROM b) o
 SELECT rtrim(x::text) x FROM (SELECT 'a'::char(3)::bpchar x, k FROM a UNION SELECT 'a '::bpchar, k FROM b) o
 SELECT count(DISTINCT x) FROM (SELECT CASE WHEN k = 1 THEN 'a'::char(3) ELSE 'a'::bpchar END x FROM a) o
+select k, v, sum(v) over (order by k range between 1 preceding and 1 following exclude current row), count(*) over (order by k range between 1 preceding and 1 following exclude ties), sum(v) over (order by k range between 1 preceding and 1 following exclude group), sum(v) over (order by k range between 1 preceding and 1 following exclude no others) from a
+select k, v, count(*) over (order by k desc range between unbounded preceding and 1 following exclude group), count(*) over (order by k nulls first range between 1 preceding and unbounded following exclude ties), count(*) over (order by k nulls first range between unbounded preceding and 1 preceding exclude current row), count(*) over (order by k range between 1 following and unbounded following exclude group), count(*) over (order by k range between 0 preceding and 0 following exclude ties) from a
+select k, first_value(k) over (order by k range between 1 preceding and 1 following exclude group), last_value(k) over (order by k range between 1 preceding and 1 following exclude group) from (select distinct k from a) x
+select d, count(*) over (order by d range between interval '3 days' preceding and interval '2 days' following exclude current row), count(*) over (order by d desc range between interval '1 day' preceding and interval '1 day' following exclude group) from (select date '2024-01-01' + v d from m) x
+select n, count(*) over (order by n range between 0.5 preceding and 1 following exclude current row), sum(n) over (order by n range between 0.01 preceding and 0.01 following exclude group) from (select (v / 4.0)::numeric(10,2) n from m) x
+select x, count(*) over (order by x range between 4 preceding and 2147483647 following), count(*) over (order by x desc range between 3 preceding and current row) from (select 2147483644 + v x from m) x
+select x, count(*) over (order by x range between 4 preceding and 9223372036854775807 following), count(*) over (order by -x range between 9223372036854775807 preceding and 1 following) from (select 9223372036854775804 + v x from m) x
+select x, count(*) over (order by x range between current row and 2147450884 following) from (select (32764 + v)::smallint x from m) x
+select t.k, u.k, s.x from a t, b u join lateral (values (t.k), (u.k)) s(x) on u.v = s.x
+select * from a t, b u left join lateral (select t.k + u.k as z where t.v = 1) s on true
+select x.k, s.* from a x, lateral (select y.k, z.v from a y join b z on x.k = 1) s(p, q)
+select x.k, s.* from a x, lateral (select y.k, z.v from a y join b z on x.k = 1 and y.k = z.k) s(p, q)
+select * from a x where exists (select 1 from a y join b z on x.k = 1 and y.k = z.v)
+select x.k, (select count(*) from a y join b z on x.k = 1 where y.v = 1) c from a x
+select rtrim(x::"char"::text) x from (values ('\101'), ('\1'), ('abc'), ('\377'), (''), ('\400'), ('\08'), ('é'), (null)) v(x)
+select id, c, c ~~ 'abc', octet_length(c), to_jsonb(c), concat(c, 'x'), length(c), c || 'x' y, c = 'abc ', c::text t, c::varchar(3) v, array[c] a, format('%s|', c) from c
+select id, c like 'abc ', c ~ 'c$', c similar to 'abc', upper(c), md5(c), c in ('abc', 'a  '), c < 'abd', jsonb_build_object('c', c), concat_ws('-', c, c) from c
+select (select 1 as x), exists(select 1), array(select 1), (select count(*) from b), (select max(k) as most from b) as named from a
+select pg_typeof(sum(k)), pg_typeof(sum(k::bigint)), pg_typeof(avg(k)), pg_typeof(sum(k::numeric)), pg_typeof(sum(k::real)), pg_typeof(count(*)) from a

@@ -140,3 +140,7 @@ select 'nope'::regclass from u
 select 'a b c'::regclass from u
 select (1, 2) = (select 1)
 select a, rank(id) within group (order by a) from u group by a
+select * from t right join lateral generate_series(0, t.a) g on true
+select * from t full join lateral (select t.*) g on true
+select count(*) over q from u window q as (), q as ()
+select distinct from u

@@ -14,7 +14,7 @@ from waterclock.model.pg_types import INT4
 from waterclock.sql.binding.collecting import Collecting
 from waterclock.sql.binding.context import Place
 from waterclock.sql.binding.documents import Documents, counted_row
-from waterclock.sql.binding.errors import WrongObjectKind
+from waterclock.sql.binding.errors import GroupingFault, WrongObjectKind
 from waterclock.sql.binding.hypothetical_sets import HypotheticalSets
 from waterclock.sql.binding.lookup import chosen, refuse_rows, undefined
 from waterclock.sql.binding.ordered_sets import OrderedSets
@@ -124,8 +124,14 @@ class Aggregating:
     def _check_place(self, node: tree.Call, place: Place) -> Place:
         """The place of the arguments, if the aggregate may stand where it does."""
         if node.over is None:
-            place.check_aggregate(node.at)
-            return place.within("aggregate")
+            inner = place.within("aggregate")
+            try:
+                place.check_aggregate(node.at)
+            except GroupingFault:
+                if place.scope.outer is not None:  # it may be one of the query around
+                    self._refuse_outer(self._documents.arguments(node, inner, None), place, node.at)
+                raise
+            return inner
         place.check_window(node.at)
         if node.is_distinct:
             raise FeatureNotSupported.of("DISTINCT for window functions", node.at)

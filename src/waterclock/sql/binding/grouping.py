@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from waterclock.sql.binding.blocks import Output
 from waterclock.sql.binding.context import Place
-from waterclock.sql.binding.errors import GroupingFault
+from waterclock.sql.binding.errors import GroupingFault, WindowFault
 from waterclock.sql.binding.naming import asks_queries, is_same, output_name
 from waterclock.sql.binding.ordering import check_groupable, group_key_sql
 from waterclock.sql.binding.output_keys import output_position
@@ -194,7 +194,7 @@ class Grouping:
             if part.role is Role.AGGREGATE:
                 raise GroupingFault("aggregate functions are not allowed in GROUP BY", at)
             if part.role is Role.WINDOW:
-                raise GroupingFault("window functions are not allowed in GROUP BY", at)
+                raise WindowFault("window functions are not allowed in GROUP BY", at)
         return self._expressions.coercion.settled(key)
 
 
@@ -303,7 +303,7 @@ def check_grouped(values: Sequence[Typed], groups: Groups, scope: int) -> None:
     """Raise `GroupingFault` for a column that is neither grouped by nor in an aggregate."""
     keys = {key.sql for key in groups.keys}
     for value in values:
-        _check_grouping(value, keys)
+        _check_grouping(value, keys, scope)
         for column in _ungrouped(value, keys, scope):
             assert column.column is not None
             source = column.column
@@ -330,12 +330,16 @@ def has_aggregate(values: Sequence[Typed]) -> bool:
     return any(part.role in _AGGREGATES for value in values for part in value.walk())
 
 
-def _check_grouping(value: Typed, keys: set[str]) -> None:
+def _check_grouping(value: Typed, keys: set[str], scope: int) -> None:
     """The arguments of GROUPING must be grouped by."""
     for part in value.walk():
         if part.role is Role.GROUPING:
             for argument in part.parts:
                 if argument.sql not in keys:
+                    columns = [each.column for each in argument.walk() if each.column is not None]
+                    if columns and all(column.scope != scope for column in columns):
+                        what = "GROUPING of an outer query's columns"
+                        raise FeatureNotSupported.of(what, argument.at)
                     raise GroupingFault(
                         "arguments to GROUPING must be grouping expressions of the associated"
                         " query level",

@@ -46,6 +46,8 @@ class CommonTable:
     order: RowOrder = UNKNOWN_ORDER
     width: int = 0
     """How many columns the SQL has, with those that are only sorted by."""
+    named: tuple[Typed, ...] = ()
+    """The columns of queries around that it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ class Queries:
     ) -> Block:
         self.statement.meter.read()
         is_cut = is_cut or cuts(query)
-        tables = self._with(query, outer, tables, is_cut=is_cut)
+        tables = self.with_tables(query, outer, tables, is_cut=is_cut)
         scope = Scope(self.statement.scope(), outer, is_cut=is_cut)
         self._tables[scope.number] = tables
         query = self._selects.in_layers(query)
@@ -145,9 +147,10 @@ class Queries:
 
     # WITH
 
-    def _with(
-        self, query: tree.Query, outer: Scope | None, tables: CommonTables, *, is_cut: bool
+    def with_tables(
+        self, query: tree.Query, outer: Scope | None, tables: CommonTables, *, is_cut: bool = False
     ) -> CommonTables:
+        """The queries of WITH that a query can name: its own, and those of queries around it."""
         if query.with_ is None:
             return tables
         if query.with_.is_recursive:
@@ -161,6 +164,7 @@ class Queries:
                 )
             names.add(table.name)
             before = self._mark()
+            named_before = 0 if outer is None else len(outer.named_from_inside)
             if query.with_.is_recursive and any(references(table.query, table.name)):
                 sql, columns = self._recursion.bound(table, outer, found)
                 found[table.name] = self.common_table(sql, columns, table)
@@ -171,7 +175,10 @@ class Queries:
             if outer is None:  # else it may be another one for each row of the query around
                 sql = self._part(sql, source, before)
             named = self.common_table(sql, block.columns(), table)
-            found[table.name] = replace(named, order=order, width=len(source.outputs))
+            outside = () if outer is None else tuple(outer.named_from_inside[named_before:])
+            found[table.name] = replace(
+                named, order=order, width=len(source.outputs), named=outside
+            )
         return found
 
     def _mark(self) -> tuple[int, int]:
@@ -310,9 +317,10 @@ class Queries:
         ]
         order = self._output_order(query, outputs, is_set=True)
         names = ", ".join(f"c{n + 1}" for n in range(len(outputs)))
+        named = f"{alias}({names})" if names else alias
         return Block(
             tuple(outputs),
-            lambda shown: f"SELECT {', '.join(shown)} FROM {source} AS {alias}({names})",
+            lambda shown: f"SELECT {', '.join(shown)} FROM {source} AS {named}",
             order,
         )
 

@@ -16,7 +16,7 @@ followed from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -61,6 +61,7 @@ class Recursion:
                 hint=_HINT,
             )
         union = _union(table)
+        tables = self._queries.with_tables(table.query, outer, tables)
         first = self._queries.block(union.left, outer, tables)
         first = first.with_values([self._widened(output.value) for output in first.outputs])
         columns = tuple(
@@ -184,6 +185,8 @@ def _union(table: tree.CommonTable) -> tree.SetOperation:
             " recursive-term",
             table.at,
         )
+    for place in references(query.with_, name):
+        raise FeatureNotSupported.of("a recursive reference in WITH inside its query", place)
     for place in references(body.left, name):
         raise _misplaced(name, "within its non-recursive term", place)
     if query.order:
@@ -242,13 +245,32 @@ def _misplaced(name: str, where: str, at: int) -> InvalidRecursion:
 
 
 def references(node: object, name: str) -> Iterator[int]:
-    """Where a relation is named without a schema, in a tree."""
+    """Where a relation is named without a schema, in a tree, and no WITH inside means another."""
     if isinstance(node, tree.Table):
         if node.name == (name,):
             yield node.at
+    elif isinstance(node, tree.With):
+        for table in _outside_redefinition(node, name):
+            yield from references(table.query, name)
+    elif isinstance(node, tree.Query) and _redefines(node.with_, name):
+        yield from references(node.with_, name)
     elif isinstance(node, tuple):
         for each in node:
             yield from references(each, name)
     elif is_dataclass(node):
         for field in fields(node):
             yield from references(getattr(node, field.name), name)
+
+
+def _redefines(with_: tree.With | None, name: str) -> bool:
+    return with_ is not None and any(table.name == name for table in with_.tables)
+
+
+def _outside_redefinition(with_: tree.With, name: str) -> Sequence[tree.CommonTable]:
+    """The queries of a WITH in which the name is still that of something outside of it."""
+    if not _redefines(with_, name):
+        return with_.tables
+    if with_.is_recursive:
+        return ()
+    last = next(n for n, table in enumerate(with_.tables) if table.name == name)
+    return with_.tables[: last + 1]

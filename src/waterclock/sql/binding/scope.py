@@ -14,6 +14,7 @@ from waterclock.model.pg_types import RECORD
 from waterclock.sql.binding.errors import (
     AmbiguousColumn,
     DuplicateAlias,
+    InvalidColumnReference,
     UndefinedColumn,
     UndefinedRelation,
 )
@@ -63,6 +64,23 @@ class Scope:
     """The order in which the rows of FROM come."""
     is_cut: bool = False
     """Whether only some of the rows are kept, or counted, here or by a query that reads this."""
+    conditions: list[Typed] = field(default_factory=list)
+    """Conditions of joins that are asked of the rows of FROM afterwards."""
+    barred: list[Column] = field(default_factory=list)
+    """Columns on the left of a RIGHT or FULL JOIN, which its right side can not name."""
+
+    def bar(self, columns: Sequence[Column]) -> None:
+        """Let these columns not be named, although they are in scope."""
+        self.barred += columns
+
+    def _check_barred(self, columns: Sequence[Column], at: int) -> None:
+        for column in columns:
+            if any(column is each for each in self.barred):
+                raise InvalidColumnReference(
+                    f'invalid reference to FROM-clause entry for table "{column.table}"',
+                    at,
+                    detail="The combining JOIN type must be INNER or LEFT for a LATERAL reference.",
+                )
 
     def add(self, relation: Relation, at: int) -> None:
         if relation.name is not None and any(r.name == relation.name for r in self.relations):
@@ -127,6 +145,7 @@ class Scope:
         while scope is not None:
             column = scope._own(parts, at)
             if column is not None:
+                scope._check_barred([column], at)
                 self._require_near(scope, parts, at)
                 reference = _reference(column, at)
                 self._tell_outer([reference])
@@ -137,11 +156,17 @@ class Scope:
     def _require_near(self, scope: Scope, parts: tuple[str, ...], at: int) -> None:
         """Raise if the scope is that of a query further out than the next one around."""
         if scope is not self and scope is not self.outer:
-            raise FeatureNotSupported(
-                f'"{".".join(parts)}" of a query more than one level around is not supported',
-                at,
-                hint="Join the relations in FROM instead.",
-            )
+            raise _too_far(".".join(parts), at)
+
+    def check_reach(self, named: Sequence[Typed], at: int) -> None:
+        """Raise if a query of WITH names columns that are too far away where it is read.
+
+        It was bound in a query around this one, perhaps nearer to them.
+        """
+        for each in named:
+            column = each.column
+            if column is not None and (self.outer is None or column.scope != self.outer.number):
+                raise _too_far(column.name, at)
 
     def _tell_outer(self, references: list[Typed]) -> None:
         """Let the queries around know which of their columns were named in here."""
@@ -187,6 +212,7 @@ class Scope:
         while scope is not None:
             relation = scope.relation(parts)
             if relation is not None:
+                scope._check_barred(relation.columns, at)
                 self._require_near(scope, parts, at)
                 references = [_reference(each, at) for each in relation.columns]
                 self._tell_outer(references)
@@ -211,6 +237,14 @@ class Scope:
                     return UndefinedRelation(what, at, hint=hint)
             scope = scope.outer
         return UndefinedRelation(f'missing FROM-clause entry for table "{name}"', at)
+
+
+def _too_far(name: str, at: int) -> FeatureNotSupported:
+    return FeatureNotSupported(
+        f'"{name}" of a query more than one level around is not supported',
+        at,
+        hint="Join the relations in FROM instead.",
+    )
 
 
 def _reference(column: Column, at: int) -> Typed:

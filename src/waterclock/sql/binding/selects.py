@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from waterclock.sql.binding.blocks import Block, Output, SortTerm
 from waterclock.sql.binding.clauses import ONE_ROW, Clauses, writer
 from waterclock.sql.binding.context import Place
+from waterclock.sql.binding.errors import WindowFault
 from waterclock.sql.binding.grouping import (
     Grouping,
     Groups,
@@ -57,9 +58,10 @@ class Selects:
         """The block of a SELECT with the ORDER BY of its query."""
         source = self._sources.bind(select.sources, scope, tables)
         aggregates = self._may_aggregate(select, query)
+        _check_windows(select)
         extends = select.assigned is None and not aggregates
         row = Place(scope, "WHERE", windows=dict(select.windows), extends=extends)
-        where = self._where(select, row)
+        where = _all_of([*scope.conditions, *self._where(select, row)])
         items, source = self._list.moved(select, source, scope, tables)
         shown = replace(
             row,
@@ -105,10 +107,11 @@ class Selects:
         layers = SetLayers(calling.is_set_returning)
         return layers.grouped(select, query) or layers.layered(select, query)
 
-    def _where(self, select: tree.Select, row: Place) -> Typed | None:
+    def _where(self, select: tree.Select, row: Place) -> list[Typed]:
         if select.where is None:
-            return None
-        return self._expressions.condition(select.where, replace(row, is_conjunct=True), "WHERE")
+            return []
+        place = replace(row, is_conjunct=True)
+        return [self._expressions.condition(select.where, place, "WHERE")]
 
     def _grouped(
         self, select: tree.Select, items: Sequence[tree.SelectItem], shown: Place
@@ -192,3 +195,19 @@ def _in_order_of_source(block: Block, scope: Scope) -> Block:
         for term in scope.order.terms
     )
     return replace(block, order=terms) if scope.order.is_asked else replace(block, made_in=terms)
+
+
+def _all_of(conditions: Sequence[Typed]) -> Typed | None:
+    if len(conditions) < 2:
+        return next(iter(conditions), None)
+    sql = f"({' AND '.join(each.sql for each in conditions)})"
+    return replace(conditions[0], sql=sql, parts=tuple(conditions), column=None, known=None)
+
+
+def _check_windows(select: tree.Select) -> None:
+    """Raise if two windows have one name."""
+    names: set[str] = set()
+    for name, window in select.windows:
+        if name in names:
+            raise WindowFault(f'window "{name}" is already defined', window.at)
+        names.add(name)

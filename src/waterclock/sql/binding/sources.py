@@ -6,6 +6,7 @@ it is in scope already, for LATERAL; the condition of a join sees the two sides 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
@@ -19,13 +20,17 @@ from waterclock.sql.binding.function_sources import FunctionSources
 from waterclock.sql.binding.joining import merged, shared, with_nulls
 from waterclock.sql.binding.named_sources import Source, named
 from waterclock.sql.binding.row_order import order_of_join, order_of_view
-from waterclock.sql.binding.scope import Scope
+from waterclock.sql.binding.scope import Relation, Scope
+from waterclock.sql.binding.typed import Typed
+from waterclock.sql.errors import FeatureNotSupported
 from waterclock.sql.query import tree
 
 if TYPE_CHECKING:
     from waterclock.sql.binding.queries import CommonTables, Queries
 
 
+_COLUMN = re.compile(r"\bt\d+\.c\d+\b")
+"""A column of a relation in FROM, as the engine knows it."""
 _NO_SCHEMA = "3F000"
 """To PostgreSQL, a relation in a schema that is not there is just not there."""
 
@@ -44,20 +49,25 @@ class Sources:
         texts: list[str] = []
         orders = []
         for item in items:
-            source = self._source(item, scope, tables)
+            before = [*scope.relations]
+            source = self._source(item, scope, tables, is_kept=True)
             orders.append((item, source.order))
             for relation in source.relations:
                 scope.add(relation, item.at)
             scope.visible += source.visible
-            if texts and isinstance(item, tree.Join) and _begins_lateral(item):
+            if texts and isinstance(item, tree.Join) and _reads(source, before):
                 # In brackets, the engine would not see what stands on the left.
+                _check_flat(item)
                 texts = [f"{' CROSS JOIN '.join(texts)} CROSS JOIN {source.spine}"]
             else:
                 texts.append(source.sql)
         scope.order = order_of_join(orders)
         return ", ".join(texts)
 
-    def _source(self, item: tree.FromItem, scope: Scope, tables: CommonTables) -> Source:
+    def _source(
+        self, item: tree.FromItem, scope: Scope, tables: CommonTables, *, is_kept: bool
+    ) -> Source:
+        """A part of FROM. It is kept if no outer join around it fills in nulls for its rows."""
         match item:
             case tree.Table():
                 return self._table(item, scope, tables)
@@ -66,7 +76,7 @@ class Sources:
             case tree.FunctionTable():
                 return self._functions.bind(item, scope)
             case tree.Join():
-                return self._join(item, scope, tables)
+                return self._join(item, scope, tables, is_kept=is_kept)
             case _:
                 assert_never(item)
 
@@ -75,6 +85,7 @@ class Sources:
     def _table(self, item: tree.Table, scope: Scope, tables: CommonTables) -> Source:
         common = tables.get(item.name[0]) if len(item.name) == 1 else None
         if common is not None:
+            scope.check_reach(common.named, item.at)
             return named(
                 self._statement,
                 *(f"({common.sql})", common.columns, item.name, item.alias, scope),
@@ -131,8 +142,12 @@ class Sources:
 
     # Joins
 
-    def _join(self, item: tree.Join, scope: Scope, tables: CommonTables) -> Source:
-        left = self._source(item.left, scope, tables)
+    def _join(
+        self, item: tree.Join, scope: Scope, tables: CommonTables, *, is_kept: bool
+    ) -> Source:
+        keeps_left = item.kind not in (tree.JoinKind.RIGHT, tree.JoinKind.FULL)
+        keeps_right = item.kind not in (tree.JoinKind.LEFT, tree.JoinKind.FULL)
+        left = self._source(item.left, scope, tables, is_kept=is_kept and keeps_left)
         # What stands on the left can be named by a LATERAL on the right, and by ON.
         inner = _beside(scope)
         inner.relations = [*scope.relations]
@@ -140,7 +155,13 @@ class Sources:
         for relation in left.relations:
             inner.add(relation, item.at)
         inner.visible += left.visible
-        right = self._source(item.right, inner, tables)
+        before = [*inner.relations]
+        if not keeps_left:
+            inner.bar([*left.visible, *(c for each in left.relations for c in each.columns)])
+        right = self._source(item.right, inner, tables, is_kept=is_kept and keeps_right)
+        if isinstance(item.right, tree.Join) and _reads(right, before):
+            what = "LATERAL in a join in brackets that names what stands outside of them"
+            raise FeatureNotSupported.of(what, item.right.at)
         for relation in right.relations:
             inner.add(relation, item.at)
         inner.visible += right.visible
@@ -157,7 +178,10 @@ class Sources:
                 item.on, Place(joined, "JOIN conditions"), "JOIN/ON"
             )
             on = f" ON {condition.sql}"
-        if item.kind in (tree.JoinKind.RIGHT, tree.JoinKind.FULL):
+            if is_kept and item.kind is tree.JoinKind.INNER and _is_correlated(condition, scope):
+                scope.conditions.append(condition)
+                on = " ON TRUE"
+        if not keeps_left:
             # Columns of the left can not be named there; the engine refuses the word itself.
             right = replace(right, sql=right.sql.removeprefix("LATERAL "))
         spine = f"{left.spine} {item.kind.value} JOIN {right.sql}{on}"
@@ -170,13 +194,26 @@ class Sources:
         )
 
 
-def _begins_lateral(item: tree.FromItem) -> bool:
-    """Whether what stands first may name columns of what stands before."""
-    while isinstance(item, tree.Join):
-        item = item.left
-    return isinstance(item, tree.FunctionTable) or (
-        isinstance(item, tree.Derived) and item.is_lateral
-    )
+def _reads(source: Source, relations: Sequence[Relation]) -> bool:
+    """Whether a part of FROM names columns of relations that stand before it."""
+    names = {column.sql for relation in relations for column in relation.columns}
+    return any(word in names for word in _COLUMN.findall(source.sql))
+
+
+def _is_correlated(condition: Typed, scope: Scope) -> bool:
+    """Whether it names columns of a query around, which the engine does not find everywhere."""
+    columns = (part.column for part in condition.walk() if part.column is not None)
+    return any(column.scope != scope.number for column in columns)
+
+
+def _check_flat(item: tree.Join) -> None:
+    """Raise unless the join means the same with more relations on its left."""
+    left: tree.FromItem = item
+    while isinstance(left, tree.Join):
+        if left.kind in (tree.JoinKind.RIGHT, tree.JoinKind.FULL):
+            what = f"LATERAL beside a {left.kind.value} JOIN that names what stands before the join"
+            raise FeatureNotSupported.of(what, left.at)
+        left = left.left
 
 
 def _beside(scope: Scope) -> Scope:
@@ -185,5 +222,6 @@ def _beside(scope: Scope) -> Scope:
         scope.number,
         scope.outer,
         named_from_inside=scope.named_from_inside,
+        conditions=scope.conditions,
         is_cut=scope.is_cut,
     )

@@ -120,6 +120,8 @@ def _create(stream: TokenStream) -> Statement:
         if following.kind is Kind.WORD and following.value in ("temporary", "temp"):
             stream.advance()
             temporary = stream.accept_any("temporary", "temp") is not None
+    if stream.at("recursive", "view"):
+        stream.unsupported("CREATE RECURSIVE VIEW")
     if stream.accept("view"):
         return create_view(stream, or_replace=or_replace, temporary=temporary)
     if not temporary:

@@ -74,6 +74,7 @@ def _is_label(tokens: list[Token], index: int, first: int) -> bool:
 
 
 _AS = (Kind.WORD, "as")
+_USING = (Kind.WORD, "using")
 _UNFINISHED = words_in(
     """and as between collate except for from group having ilike in intersect into is like limit not
     offset on or order returning similar union where window with"""
@@ -99,6 +100,8 @@ def _check_ending(stream: TokenStream) -> None:
     """Raise if the last token of a piece asks for more, such as a comma or AND."""
     token = stream.last
     unfinished = token.kind is Kind.OPERATOR and token.value not in (")", "]", "*")
+    if unfinished and stream.tokens[stream.index - 2][:2] == _USING:
+        unfinished = False  # of ORDER BY ... USING >
     if token.kind is Kind.WORD and token.value in _UNFINISHED:
         unfinished = not _is_label(stream.tokens, stream.index - 1, 0)
     if unfinished:

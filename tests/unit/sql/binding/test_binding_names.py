@@ -175,3 +175,77 @@ def test_a_name_that_an_alias_hides_is_told_with_the_alias() -> None:
         assert str(caught.value) == 'invalid reference to FROM-clause entry for table "t"'
         assert caught.value.sqlstate == "42P01"
         assert caught.value.hint == 'Perhaps you meant to reference the table alias "x".'
+
+
+@pytest.mark.parametrize(
+    ("query", "sqlstate"),
+    [
+        # The engine sees no further than one query around, also through a query of WITH.
+        ("SELECT (WITH c AS (SELECT t.a) SELECT (SELECT a FROM c)) FROM t", "0A000"),
+        (
+            "SELECT * FROM t WHERE EXISTS (WITH c AS (SELECT * FROM u WHERE u.a = t.a)"
+            " SELECT (SELECT count(*) FROM c))",
+            "0A000",
+        ),
+        ("SELECT * FROM t JOIN (u JOIN LATERAL (SELECT t.a) s ON true) ON true", "0A000"),
+        ("SELECT * FROM t, u FULL JOIN LATERAL (SELECT t.a) s ON true", "0A000"),
+        ("SELECT * FROM t RIGHT JOIN LATERAL (SELECT t.a) s ON true", "42P10"),
+        ("SELECT * FROM t FULL JOIN LATERAL (SELECT b) s ON true", "42P10"),
+        ("SELECT * FROM t RIGHT JOIN generate_series(1, t.a) s ON true", "42P10"),
+        ("SELECT * FROM t x RIGHT JOIN LATERAL (SELECT x.*) s ON true", "42P10"),
+        (
+            "SELECT * FROM t WHERE EXISTS (SELECT 1 FROM u WHERE t.a IN"
+            " (SELECT x.a FROM u x WHERE x.id = u.id))",
+            "0A000",
+        ),
+        # What a name of WITH RECURSIVE means is decided by the nearest WITH.
+        (
+            "WITH RECURSIVE x(n) AS (WITH y AS (SELECT 1 FROM x) SELECT 0 UNION SELECT * FROM y)"
+            " SELECT * FROM x",
+            "0A000",
+        ),
+        (
+            "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n FROM x WHERE EXISTS"
+            " (WITH x AS (SELECT * FROM x) SELECT * FROM x)) SELECT * FROM x",
+            "42P19",
+        ),
+        ("SELECT (SELECT grouping(a)) FROM t GROUP BY a", "0A000"),
+        ("SELECT a FROM t GROUP BY a HAVING EXISTS (SELECT FROM u WHERE max(t.id) = u.a)", "0A000"),
+        ("SELECT a FROM t GROUP BY a HAVING EXISTS (SELECT FROM u WHERE max(u.id) = 1)", "42803"),
+        ("SELECT count(*) OVER w FROM t WINDOW w AS (), w AS (ORDER BY a)", "42P20"),
+        ("SELECT rank() OVER (ORDER BY 1) FROM t GROUP BY 1", "42P20"),
+        ("SELECT DISTINCT FROM t", "42601"),
+        ("SELECT DISTINCT * FROM (SELECT FROM t) x", "42601"),
+    ],
+)
+def test_names_that_mean_nothing_here(query: str, sqlstate: str) -> None:
+    with pytest.raises(WaterclockError) as caught:
+        bound(query, RELATIONS)
+    assert caught.value.sqlstate == sqlstate
+
+
+@pytest.mark.parametrize(
+    ("query", "sql"),
+    [
+        (
+            "SELECT count(*) FROM t, u JOIN LATERAL (SELECT t.a) s ON true",
+            "`u1` AS t1(c1, c2, c3) CROSS JOIN `u2` AS t2(c1, c2, c3) INNER JOIN LATERAL",
+        ),
+        (
+            "SELECT * FROM t WHERE EXISTS (SELECT FROM u JOIN u v ON t.a = 1 AND u.a = v.a)",
+            "ON TRUE) WHERE ((t1.c2 = 1) AND (t2.c2 = t3.c2))",
+        ),
+        (
+            "WITH RECURSIVE x(n) AS (WITH y AS (SELECT 1) SELECT * FROM y UNION ALL"
+            " SELECT n + 1 FROM x WHERE n < 3) SELECT * FROM x",
+            "WITH RECURSIVE",
+        ),
+        (
+            "WITH RECURSIVE x AS (WITH x AS (SELECT 1 AS n) SELECT * FROM x) SELECT n FROM x",
+            "SELECT 1 AS c1",
+        ),
+        ("SELECT FROM t UNION SELECT FROM u", "SELECT 1 AS c0"),
+    ],
+)
+def test_names_are_found_where_the_engine_sees_them(query: str, sql: str) -> None:
+    assert sql in bound(query, RELATIONS).sql
