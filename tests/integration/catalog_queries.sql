@@ -157,7 +157,8 @@ select attname, quote_ident(attname) from pg_attribute where attrelid = 'sales.o
 select format_type(1043, 24), format_type(1700, 655366), format_type(23, null), format_type(1009, -1),
        format_type(1042, -1), format_type(1042, 14), format_type(1042, null), format_type(1184, 3),
        format_type(18, null), format_type(0, null), format_type(999999, null), format_type(22, null),
-       format_type(1015, 14), format_type(2249, null), format_type(null, null)
+       format_type(1015, 14), format_type(2249, null), format_type(null, null),
+       format_type(1700, 0), format_type(1700, 3), format_type(1700, 4), format_type(1043, 4), format_type(1043, 5)
 
 -- @ hidden columns
 select c.tableoid, c.tableoid::regclass, d.tableoid from pg_class c left join pg_description d on d.objoid = 0 where c.oid = {customers}

@@ -201,9 +201,9 @@ class Types:
 
 def _with_modifier(oid: int, name: str, modifier: int) -> str:
     match oid:
-        case 1042 | 1043:
+        case 1042 | 1043 if modifier > 4:
             return f"{name}({modifier - 4})"
-        case 1700:
+        case 1700 if modifier >= 4:
             packed = modifier - 4
             return f"numeric({packed >> 16 & 0xFFFF},{packed & 0x7FF})"
         case 1114 | 1184 | 1083 | 1266:

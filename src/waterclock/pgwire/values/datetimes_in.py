@@ -41,6 +41,7 @@ _FULL_MONTHS = (
     *("august", "september", "october", "november", "december"),
 )
 _MONTHS = tuple(name[:3] for name in _FULL_MONTHS)
+_BEFORE_CHRIST = re.compile(r"(?<![a-z])bc(?![a-z])", re.IGNORECASE)
 _WEEKDAYS = re.compile(r"(mon|tue|tues|wed|wednes|thu|thur|thurs|fri|sat|satur|sun)(day)?")
 _HINT = 'Perhaps you need a different "datestyle" setting.'
 
@@ -144,6 +145,7 @@ def _read(text: str, name: str) -> _Fields:
     if stripped.lower() in ("infinity", "-infinity", "epoch"):
         fields.special = stripped.lower()
         return fields
+    fields.bc = _BEFORE_CHRIST.search(stripped) is not None  # years before it mean others then
     place, loose = 0, list[str]()
     while place < len(stripped):
         match = _TOKEN.match(stripped, place)
@@ -161,9 +163,9 @@ def _take(fields: _Fields, loose: list[str], kind: str, token: str, text: str, n
         case "iso" | "slash" | "named" | "compact" | "julian" | "ordinal":
             if fields.date is not None or loose:
                 raise _invalid(name, text)
-            fields.date = _date_of(kind, token, text, name)
+            fields.date = _date_of(kind, token, text, name, bc=fields.bc)
         case "digits" if name == "date" and fields.date is None and "." not in token:
-            fields.date = _year(token[:2]), int(token[2:4]), int(token[4:])
+            fields.date = _year(token[:2], bc=fields.bc), int(token[2:4]), int(token[4:])
         case "time" | "digits":
             if fields.micros is not None:
                 raise _invalid(name, text)
@@ -227,10 +229,10 @@ def _take_loose(fields: _Fields, loose: list[str], text: str, name: str) -> None
         raise _invalid(name, text)
     first, second = numbers
     year, day = (first, second) if len(first) > 2 else (second, first)
-    fields.date = (int(year) if fields.bc else _year(year), _MONTHS.index(months[0]) + 1, int(day))
+    fields.date = (_year(year, bc=fields.bc), _MONTHS.index(months[0]) + 1, int(day))
 
 
-def _date_of(kind: str, token: str, text: str, name: str) -> tuple[int, int, int]:
+def _date_of(kind: str, token: str, text: str, name: str, *, bc: bool) -> tuple[int, int, int]:
     if kind == "compact":
         return int(token[:4]), int(token[4:6]), int(token[6:])
     if kind == "julian":
@@ -242,20 +244,20 @@ def _date_of(kind: str, token: str, text: str, name: str) -> tuple[int, int, int
         return _civil(days_of(int(token[:4]), 1, 1) + number - 1, text)
     if kind == "slash":
         month, day, year = token.split("/")
-        return _year(year), int(month), int(day)
+        return _year(year, bc=bc), int(month), int(day)
     first, middle, last = token.split("-")
     if first.isalpha():
         first, middle = middle, first
     if kind == "iso":
         if len(first) > 2:
             return int(first), int(middle), int(last)
-        return _year(last), int(first), int(middle)  # month first, as DateStyle says
+        return _year(last, bc=bc), int(first), int(middle)  # month first, as DateStyle says
     if middle.lower()[:3] not in _MONTHS:
         raise _invalid(name, text)
     month_number = _MONTHS.index(middle.lower()[:3]) + 1
     if len(first) > 2:
         return int(first), month_number, int(last)
-    return _year(last), month_number, int(first)
+    return _year(last, bc=bc), month_number, int(first)
 
 
 def _civil(days: int, text: str) -> tuple[int, int, int]:
@@ -269,10 +271,10 @@ def _civil(days: int, text: str) -> tuple[int, int, int]:
     return found.year, found.month, found.day
 
 
-def _year(digits: str) -> int:
-    """A year of one or two digits is one between 1970 and 2069."""
+def _year(digits: str, *, bc: bool) -> int:
+    """A year of one or two digits is one between 1970 and 2069, if it is not before Christ."""
     year = int(digits)
-    if len(digits) > 2:
+    if bc or len(digits) > 2:
         return year
     return year + (2000 if year < 70 else 1900)
 

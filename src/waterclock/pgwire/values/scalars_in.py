@@ -27,6 +27,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[+-]?(?:nan|inf(?:inity)?)", re.IGNORECASE)
 _UUID = re.compile(r"(?:[0-9a-f]{4}-?){7}[0-9a-f]{4}", re.IGNORECASE)
+_OCTAL_BYTE = re.compile(rb"\\[0-7]{3}")
 _OCTAL = re.compile(rb"\\([0-3][0-7]{2}|\\)")
 _TRUE = {"t", "tr", "tru", "true", "y", "ye", "yes", "on", "1"}
 _FALSE = {"f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"}
@@ -162,8 +163,10 @@ def _hex_bytes(digits: str) -> bytes:
 
 
 def parse_char(text: str) -> str:
-    """`"char"`, which is one byte: the first, or `\\ooo`."""
-    return text[:1]
+    """`"char"`, which is one byte: the first, or `\\ooo`. No text begins with a byte above 127."""
+    read = text.encode()
+    byte = int(read[1:], 8) & 0xFF if _OCTAL_BYTE.fullmatch(read) else next(iter(read), 0)
+    return f"\\{byte:03o}" if byte > 127 else chr(byte) if byte else ""
 
 
 def parse_name(text: str) -> str:

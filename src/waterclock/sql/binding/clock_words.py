@@ -10,7 +10,7 @@ import zoneinfo
 
 import pyarrow as pa
 
-from waterclock.model.pg_types import DATE, TIMESTAMP, TIMESTAMPTZ, PgType
+from waterclock.model.pg_types import DATE, NO_MODIFIER, TIMESTAMP, TIMESTAMPTZ, PgType
 from waterclock.sql.binding import constants
 from waterclock.sql.binding.statement import Statement
 from waterclock.sql.binding.typed import Typed
@@ -54,6 +54,16 @@ def _scalar(word: str, declared: PgType, facts: SessionFacts, at: int) -> pa.Sca
         local = datetime.datetime.combine(day, datetime.time.min, zone)
     if declared.oid == DATE.oid:
         return pa.scalar(local.date(), pa.date32())
+    local = _rounded(local, declared.modifier)
     if declared.oid == TIMESTAMP.oid:
         return moment_scalar(local.replace(tzinfo=None), TIMESTAMP)
     return moment_scalar(local.astimezone(datetime.UTC), TIMESTAMPTZ)
+
+
+def _rounded(moment: datetime.datetime, digits: int) -> datetime.datetime:
+    """The moment with so many digits of a second."""
+    if digits == NO_MODIFIER:
+        return moment
+    step = 10 ** (6 - digits)
+    micros = (moment.microsecond + step // 2) // step * step
+    return moment.replace(microsecond=0) + datetime.timedelta(microseconds=micros)

@@ -84,6 +84,8 @@ def _cast_sql(
         return _bounded_text(value, source, target, manner, explicit=explicit)
     if have == want and have != "numeric" and target.modifier in (NO_MODIFIER, source.modifier):
         return Conversion(value, source)
+    if want == "char":
+        return Conversion(one_byte(text_of(value, source, manner)), target)
     if want in TEXTS or (want == "json" and have == "jsonb"):
         return Conversion(text_of(value, source, manner), target)
     if want == "numeric" or want == "uint8":
@@ -448,3 +450,15 @@ def _array(
 def as_text(value: str, source: PgType, manner: Manner) -> Conversion:
     """The value as text."""
     return Conversion(text_of(value, source, manner), TEXT)
+
+
+def one_byte(text: str) -> str:
+    """A text as `"char"`: its first byte, or the one that it names, such as `\\101`."""
+    is_octal = f"x.t RLIKE {quoted(chr(92) * 2 + '[0-7]{3}')} AND LENGTH(x.t) = 4"
+    octal = "CAST(CONV(SUBSTRING(x.t, 2), 8, 10) AS INT) % 256"
+    first = "CAST(CONV(SUBSTRING(HEX(ENCODE(x.t, 'UTF-8')), 1, 2), 16, 10) AS INT)"
+    byte = let({"t": text}, "x", f"CASE WHEN {is_octal} THEN {octal} ELSE {first} END")
+    above = f"CONCAT({quoted(chr(92))}, LPAD(CONV(CAST(y.b AS STRING), 10, 8), 3, '0'))"
+    shown = f"CASE WHEN y.b = 0 THEN '' WHEN y.b < 128 THEN CHR(y.b) ELSE {above} END"
+    made = let({"b": byte}, "y", shown)
+    return f"CASE {text} WHEN '' THEN '' ELSE {made} END"

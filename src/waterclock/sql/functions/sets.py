@@ -32,8 +32,16 @@ from waterclock.sql.functions.registry import Argument, Function, Refused, SqlRu
 
 _ZERO_STEP = raised("22023", "step size cannot equal zero")
 _MOST = 10_000_000
-_TOO_MANY = raised("0A000", f"generate_series() of more than {_MOST} rows is not supported")
-"""All rows are made at once, so that there must be room for them."""
+_MOST_BY_MONTHS = 20_000
+"""Steps of months are added one by one, each to a copy of the rows before."""
+
+
+def _too_many(most: int) -> str:
+    """All rows are made at once, so that there must be room for them."""
+    return raised("0A000", f"generate_series() of more than {most} rows is not supported")
+
+
+_TOO_MANY = _too_many(_MOST)
 
 
 def _series(use: Use) -> str:
@@ -106,8 +114,10 @@ def _time_series(use: Use) -> str:
     count = f"(({spans}) DIV ({length}) + ({spans}) DIV ({length}) DIV 10 + 2)"
     fields = step.value
     many = dt.Span("", f"{fields['days']} * n", f"{fields['micros']}L * n")
-    numbers = f"SEQUENCE(0, CAST({count} AS INT))"
-    if step.value["months"]:
+    most = _MOST_BY_MONTHS if fields["months"] else _MOST
+    # The optimizer computes what is constant also where it is not asked for.
+    numbers = f"SEQUENCE(0, CAST(LEAST({count}, {most}) AS INT))"
+    if fields["months"]:
         following = _later("ELEMENT_AT(l, -1)", dt.Span.of("", fields), use, zoned=zoned)
         values = f"AGGREGATE({numbers}, ARRAY({start.sql}), (l, n) -> ARRAY_APPEND(l, {following}))"
     else:
@@ -117,7 +127,7 @@ def _time_series(use: Use) -> str:
     going = ahead.format(start.sql)
     empty = f"CAST(ARRAY() AS ARRAY<{spark_type(start.type)}>)"
     return (
-        f"(CASE WHEN {length} = 0 THEN {_ZERO_STEP} WHEN {count} >= {_MOST} THEN {_TOO_MANY}"
+        f"(CASE WHEN {length} = 0 THEN {_ZERO_STEP} WHEN {count} >= {most} THEN {_too_many(most)}"
         f" WHEN {going} THEN {kept} ELSE {empty} END)"
     )
 

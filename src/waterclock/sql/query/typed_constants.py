@@ -69,6 +69,8 @@ def _of_field(stream: TokenStream, text: str, constant: Token) -> str:
         stream.expect_mark(")")
     is_number = text.strip().removeprefix("-").replace(".", "", 1).isdigit()
     if is_number:
+        if last != "second":  # what is less than the field is left out
+            text = str(int(Decimal(text)))
         return _rounded(f"{text} {last}", places)
     form = _OF_FIELDS.get((first, last))
     found = None if form is None else re.fullmatch(form[0], text.strip())
