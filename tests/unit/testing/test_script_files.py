@@ -17,6 +17,7 @@ from waterclock.testing.script_files.report import full
 from waterclock.testing.script_files.statements import Words
 from waterclock.testing.script_files.verdicts import (
     AMBIGUOUS,
+    VIEW_TEXT,
     Outcome,
     Verdict,
     compared,
@@ -225,6 +226,12 @@ def test_order_counts_where_postgres_has_only_one() -> None:
 def test_rows_that_postgres_leaves_open_are_explained() -> None:
     found = verdict(answer("1"), answer("2"), other="3")
     assert (found.outcome, found.rule) == (Outcome.EXPLAINED, AMBIGUOUS)
+
+
+def test_the_text_of_a_view_is_its_own() -> None:
+    sql = "SELECT pg_get_viewdef('v'::regclass)"
+    found = compared(sql, answer("a"), answer("b"), is_ordered=False, variants=list)
+    assert (found.outcome, found.rule) == (Outcome.EXPLAINED, VIEW_TEXT)
 
 
 def test_a_difference_of_rows_says_which() -> None:

@@ -262,7 +262,8 @@ class Replay:
         differences = self.mirror.differences(suspects, repair=not in_block)
         if both and not words.controls_transaction and not words.sets_search_path:
             for difference in differences:
-                rule = STAND_IN if difference.is_stand_in else ""
+                is_stand_in = difference.is_stand_in or self._changes_stand_in(words)
+                rule = STAND_IN if is_stand_in else ""
                 outcome = Outcome.EXPLAINED if rule else Outcome.OTHER_ROWS
                 self._found("table", words.text, Verdict(outcome, difference.text, rule))
         if in_block and differences:
