@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from waterclock.testing.judge.choices import Choices
 from waterclock.testing.judge.expressions import Column, Constants, Expressions
 from waterclock.testing.judge.queries import Queries, Relation
-from waterclock.testing.judge.values import COLUMN_TYPES, COMMON_TYPES, base, literal, value_of
+from waterclock.testing.judge.values import (
+    COLUMN_TYPES,
+    COMMON_TYPES,
+    base,
+    declared_as,
+    literal,
+    value_of,
+)
 
 _VIEW = re.compile(r"\bm\d+\b(?= as t)")
 _ROW_COUNTS = (3, 0, 1, 5, 9)
@@ -21,7 +28,7 @@ class Table:
 
     @property
     def created(self) -> str:
-        columns = ", ".join(f"{name} {_spelled(kind)}" for name, kind in self.columns)
+        columns = ", ".join(f"{name} {declared_as(kind)}" for name, kind in self.columns)
         return f"create table {self.name} ({columns})"
 
     @property
@@ -94,10 +101,6 @@ def drawn_case(choices: Choices) -> Case:
         relations.append(Relation(f"m{number}", query.columns))
     history = tuple(_step(choices, tables, extremes=extremes) for _ in range(choices.below(6)))
     return Case(tables, rows, tuple(queries), history, choices.happens(70))
-
-
-def _spelled(kind: str) -> str:
-    return f"{kind[1:]}[]" if kind.startswith("_") else kind
 
 
 def _table(choices: Choices, number: int) -> Table:

@@ -138,6 +138,6 @@ class ForgetfulSystem(FaultySystem):
 
 def _as_view(sql: str) -> str:
     """PostgreSQL computes its views when they are read; an index makes no difference."""
-    if sql.startswith("create default index"):
+    if sql.startswith(("create default index", "create index")):
         return "select 1"
     return sql.replace("create materialized view", "create view", 1)

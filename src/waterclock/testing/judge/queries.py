@@ -43,6 +43,8 @@ _AGGREGATES: dict[str, tuple[str, ...]] = {
         "count(distinct {int4})",
         "max({int8})",
         "regr_count({float8}, {int4})",
+        "rank(2) WITHIN GROUP (ORDER BY {int4})",
+        "dense_rank('b') WITHIN GROUP (ORDER BY {text} DESC)",
     ),
     "numeric": (
         "sum({numeric})",
@@ -61,6 +63,7 @@ _AGGREGATES: dict[str, tuple[str, ...]] = {
         "bit_or({int4})",
         "percentile_disc(0.5) WITHIN GROUP (ORDER BY {int4})",
         "min(distinct {int4})",
+        "mode() WITHIN GROUP (ORDER BY {int4})",
     ),
     "text": (
         "max({text})",
@@ -71,7 +74,14 @@ _AGGREGATES: dict[str, tuple[str, ...]] = {
     "date": ("min({date})", "max({date})"),
     "timestamp": ("min({timestamp})", "max({timestamp})"),
     "bool": ("bool_and({bool})", "bool_or({bool})", "every({bool})"),
-    "float8": ("sum({float8})", "max({float8})", "min({float8})", "count({float8})::float8"),
+    "float8": (
+        "sum({float8})",
+        "max({float8})",
+        "min({float8})",
+        "count({float8})::float8",
+        "percent_rank(1) WITHIN GROUP (ORDER BY {int4})",
+        "cume_dist(1) WITHIN GROUP (ORDER BY {int4})",
+    ),
     "_int4": ("array_agg({int4} ORDER BY {int4})", "array_agg(distinct {int4})"),
     "jsonb": ("jsonb_agg({int4} ORDER BY {int4})", "jsonb_agg({text} ORDER BY {text})"),
     "interval": ("sum({interval})", "max({interval})", "min({interval})"),
@@ -88,6 +98,10 @@ _WINDOW_CALLS: dict[str, tuple[str, ...]] = {
         "max({int4})",
         "ntile(3)",
         "lag({int4}, 1, 0)",
+        "lag({int4}, {int4} % 3)",
+        "lead({int4}, 1, {int4})",
+        "nth_value({int4}, abs({int4} % 3) + 1)",
+        "ntile(null)",
     ),
     "text": ("lead({text})", "max({text})", "first_value({text})", "lag({text}, 0)"),
     "numeric": ("sum({numeric})", "avg({int4})", "max({numeric})"),
@@ -111,6 +125,7 @@ _EXCLUSIONS = (
     "",
     " exclude no others",
 )
+_EMPTY_FRAMES = ("3 following and 1 following", "1 preceding and 2 preceding")
 _OF_PEERS = ("sum", "count", "min", "max", "avg", "bool_or", "bool_and")
 """Functions that do not ask which of two peers comes first."""
 _SET_WORDS = ("except", "union", "intersect", "union all", "except all", "intersect all")
@@ -134,6 +149,8 @@ class Queries:
     is_view: bool = False
     """Whether it shall be maintained: then there is no recursion."""
     _names: int = field(default=0)
+    _sides: int = field(default=0)
+    """How many set operations there are around, directly."""
 
     def top(self) -> tuple[str, bool, tuple[Column, ...]]:
         """A query, whether its rows have an order, and its columns."""
@@ -234,7 +251,9 @@ class Queries:
             if choices.happens(50):
                 part = self._picked(kinds)
             else:
+                self._sides += 1
                 part = self._body(kinds, outer, depth - 1)
+                self._sides -= 1
             word = f" {choices.pick(_SET_WORDS)} " if number else ""
             parts.append(f"{word}({part})")
         return "".join(parts)
@@ -290,13 +309,21 @@ class Queries:
                 f"{text} {word} lateral ({body}) as {alias}({', '.join(names)}){on}",
                 [*scope, *own],
             )
+        if draw == 5 and " join " not in text:
+            return self._joined_using(text, scope)
         if draw == 3:
             alias = self._fresh("g")
             bound = self._expressions(scope, 0).leaf("int4")
-            call = f"generate_series(1, least({bound}, 3)) as {alias}(n)"
+            call = f"generate_series(1, least({bound}, 3))"
+            own = [(f"{alias}.n", "int4")]
+            if choices.happens(30):
+                call += f" with ordinality as {alias}(n, o)"
+                own.append((f"{alias}.o", "int8"))
+            else:
+                call += f" as {alias}(n)"
             word = choices.pick(("cross join lateral", "left join lateral"))
             on = " on true" if word.startswith("left") else ""
-            return f"{text} {word} {call}{on}", [*scope, (f"{alias}.n", "int4")]
+            return f"{text} {word} {call}{on}", [*scope, *own]
         if draw == 4:
             arrays = [name for name, kind in scope if kind == "_int4"]
             if arrays:
@@ -312,6 +339,29 @@ class Queries:
         if word == "full join":
             return f"{text} full join {other} on {self._equality(scope, own)}", [*scope, *own]
         return f"{text} {word} {other} on {self._on([*scope, *own], scope, own)}", [*scope, *own]
+
+    def _joined_using(self, text: str, scope: list[Column]) -> tuple[str, list[Column]]:
+        """A join by a column that both sides have, perhaps with a name for it."""
+        choices = self.choices
+        relation = choices.pick(self.relations)
+        names = [name.partition(".")[2] for name, _ in scope]
+        shared = [
+            (name, kind)
+            for name, kind in relation.columns
+            if any(f".{name}" in mine and same == kind for mine, same in scope)
+            and names.count(name) == 1
+        ]
+        if not shared:
+            other, own = self._item(0)
+            return f"{text} cross join {other}", [*scope, *own]
+        name, kind = choices.pick(shared)
+        alias, merged = self._fresh("t"), self._fresh("u")
+        word = choices.pick(("join", "left join", "right join", "full join"))
+        own = [(f"{alias}.{each}", its) for each, its in relation.columns]
+        return (
+            f"{text} {word} {relation.name} as {alias} using ({name}) as {merged}",
+            [*scope, *own, (f"{merged}.{name}", kind)],
+        )
 
     def _on(self, both: list[Column], left: list[Column], right: list[Column]) -> str:
         choices = self.choices
@@ -372,12 +422,23 @@ class Queries:
         if kind in _AGGREGATES and not choices.happens(30):
             return f"(select {self._aggregate(kind, [*scope, *around])}{source}{where})"
         value = inner.of(kind, 1)
+        if kind == "_int4" and choices.happens(50):
+            return f"array(select {inner.of('int4', 1)}{source}{where} order by 1)"
         return f"(select {value}{source}{where} order by 1 limit 1)"
 
     def _predicate(self, around: Sequence[Column], depth: int) -> str | None:
         choices = self.choices
         negation = choices.pick(("", "not "))
-        draw = choices.below(4)
+        draw = choices.below(6)
+        if draw == 4:
+            source, scope = self._from(around, 0)
+            condition = self._expressions([*scope, *around], 0).of("bool", 1)
+            return f"({negation}exists (select{source} where {condition}))"
+        if draw == 5:
+            kinds = [choices.pick([k for _, k in around if k in SELECTED] or ["int4"]), "int4"]
+            drawing = self._expressions(around, 0)
+            row = ", ".join(drawing.of(kind, 1) for kind in kinds)
+            return f"(({row}) {negation}in ({self._body(kinds, around, min(depth, 1))}))"
         if draw in (0, 1):
             kind = choices.pick([kind for _, kind in around if kind in SELECTED] or ["int4"])
             value = self._expressions(around, 0).of(kind, 1)
@@ -407,7 +468,9 @@ class Queries:
         items: list[str] = []
         keys: list[str] = []
         for kind in kinds:
-            if kind in _AGGREGATES and choices.happens(60):
+            if kind in ("int8", "int4") and choices.happens(15):
+                items.append(self._of_groups(kind, keys, scope))
+            elif kind in _AGGREGATES and choices.happens(60):
                 items.append(self._aggregate(kind, scope))
             elif choices.happens(12):
                 items.append(drawing.constant(kind))
@@ -419,11 +482,30 @@ class Queries:
                 keys.append(key if key[0] not in "\x01" and "\x01" not in key else str(len(items)))
                 if keys[-1] == key and choices.happens(50):
                     keys[-1] = str(len(items))
+        if self._sides:
+            # PostgreSQL 15 shows a constant also where it is a key that is not in the set.
+            names = [name for name, _ in (*scope, *outer)]
+            shown = [items[int(key) - 1] if key.isdigit() else key for key in keys]
+            keys = [
+                key for key, text in zip(keys, shown, strict=True) if any(n in text for n in names)
+            ]
         group = self._grouping(keys)
         having = ""
         if group and choices.happens(20):
             having = f" having {choices.pick(('count(*) > 1', 'count(*) <= 2', 'min(1) = 1'))}"
         return f"select {self._items(items)}{source}{where}{group}{having}"
+
+    def _of_groups(self, kind: str, keys: list[str], scope: Sequence[Column]) -> str:
+        """What depends on the groups themselves: which keys they have, and how they compare."""
+        choices = self.choices
+        written = [key for key in keys if not key.isdigit()]
+        if kind == "int4":
+            return f"grouping({', '.join(written)})" if written else "max(1)"
+        numbers = [key for key in written if dict(scope).get(key) == "int4"]
+        if numbers and choices.happens(50):
+            order = self._expressions(scope, 0).leaf("int4")
+            return f"rank({choices.pick(numbers)}) WITHIN GROUP (ORDER BY {order})"
+        return choices.pick(("rank() over (order by count(*))", "sum(count(*)) over ()::int8"))
 
     def _grouping(self, keys: list[str]) -> str:
         choices = self.choices
@@ -495,6 +577,8 @@ class Queries:
             begin = choices.below(len(_EDGES) - 1)
             end = choices.between(max(begin, 1), len(_EDGES) - 1)
             frame = f" {unit} between {_EDGES[begin]} and {_EDGES[end]}{choices.pick(_EXCLUSIONS)}"
+            if choices.happens(6):
+                frame = f" {unit} between {choices.pick(_EMPTY_FRAMES)}"
         elif name in (
             "sum",
             "count",

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from waterclock.testing.judge.cases import Case, Query
 from waterclock.testing.judge.rules import explanation
 from waterclock.testing.judge.systems import Answer, System
+from waterclock.testing.judge.values import declared_as, literal
 
 TIMED_OUT = "57014"
 _MOST_ROWS = 100
@@ -149,15 +150,42 @@ class Runner:
         maintained = f"m{number}"
         if maintained in made and number % 2:
             self._ours.run(f"create default index on {maintained}")
+        elif maintained in made:
+            self._ours.run(f"create index on {maintained} ({query.columns[0][0]})")
         for name in made:
-            self._read(differences, name, query.sql)
+            self._read(differences, name, query)
         return made
 
-    def _read(self, differences: list[Difference], view: str, sql: str) -> None:
+    def _read(self, differences: list[Difference], view: str, query: Query) -> None:
         text = f"select * from {view}"
         form = "maintained view" if view.startswith("m") else "view"
         found, wanted = self._ours.run(text), self._theirs.run(text)
-        self._compare(differences, form, sql, found, wanted, False)
+        self._compare(differences, form, query.sql, found, wanted, False)
+        if wanted.rows and not differences:
+            self._looked_up(differences, view, query, wanted)
+
+    def _looked_up(
+        self, differences: list[Difference], view: str, query: Query, whole: Answer
+    ) -> None:
+        """Ask for the rows of a view that have a value which one of them has."""
+        number = self._tally.answers
+        place = number % len(query.columns)
+        name, kind = query.columns[place]
+        value = whole.rows[number % len(whole.rows)][place]
+        if value is None:
+            return
+        text, declared = value.decode(), declared_as(kind)
+        for sql in (
+            f"select * from {view} where {name} = {literal(text, kind)}",
+            f"select count(*) from {view} where {literal(text, kind)} = {name}",
+        ):
+            found, wanted = self._ours.run(sql), self._theirs.run(sql)
+            self._compare(differences, "lookup", sql, found, wanted, False)
+        sql = f"select * from {view} where {name} = $1::{declared}"
+        for binary in (False, True):
+            wanted = self._theirs.run_prepared(sql, [text], binary=binary)
+            found = self._ours.run_prepared(sql, [text], binary=binary)
+            self._compare(differences, "lookup, prepared", sql, found, wanted, False)
 
     def _history(
         self, differences: list[Difference], case: Case, views: list[str], *, with_restart: bool
@@ -171,7 +199,7 @@ class Runner:
                 self._ours.run(f"set search_path = {self._path}")
             if case.reads_between or step is case.history[-1]:
                 for view in views:
-                    self._read(differences, view, case.queries[int(view[1:])].sql)
+                    self._read(differences, view, case.queries[int(view[1:])])
                 if differences:
                     return
 

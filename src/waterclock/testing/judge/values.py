@@ -58,11 +58,16 @@ def value_of(choices: Choices, kind: str, *, extremes: bool) -> str | None:
 
 def literal(value: str | None, kind: str) -> str:
     """The value in SQL, with its type."""
-    name = kind.removeprefix("_") + ("[]" if kind.startswith("_") else "")
+    name = declared_as(kind)
     if value is None:
         return f"NULL::{name}"
     quoted = value.replace("'", "''")
     return f"'{quoted}'::{name}"
+
+
+def declared_as(kind: str) -> str:
+    """The type as SQL writes it."""
+    return f"{kind[1:]}[]" if kind.startswith("_") else kind
 
 
 def base(kind: str) -> str:
