@@ -116,3 +116,7 @@ select id, c, c ~~ 'abc', octet_length(c), to_jsonb(c), concat(c, 'x'), length(c
 select id, c like 'abc ', c ~ 'c$', c similar to 'abc', upper(c), md5(c), c in ('abc', 'a  '), c < 'abd', jsonb_build_object('c', c), concat_ws('-', c, c) from c
 select (select 1 as x), exists(select 1), array(select 1), (select count(*) from b), (select max(k) as most from b) as named from a
 select pg_typeof(sum(k)), pg_typeof(sum(k::bigint)), pg_typeof(avg(k)), pg_typeof(sum(k::numeric)), pg_typeof(sum(k::real)), pg_typeof(count(*)) from a
+select pg_typeof(max(k)) from e
+select pg_typeof(sum(k)), 5 from a group by ()
+select pg_typeof(sum(k)), count(*) from a
+select pg_typeof(sum(k)) from a group by rollup (v)

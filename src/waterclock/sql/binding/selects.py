@@ -174,11 +174,20 @@ def _checked(
     """The groups, if there are any, after a look at what is made of them."""
     if groups is None and having is None and not has_aggregate(values):
         return None
-    if groups is not None and groups.sql is None and having is None and not has_aggregate(values):
-        groups = replace(groups, is_bare=True)
     groups = groups or _ONE_GROUP
+    if groups.sql is None and having is None and not _writes_aggregate(values):
+        groups = replace(groups, is_bare=True)
     check_grouped(values, groups, scope.number)
     return groups
+
+
+def _writes_aggregate(values: Sequence[Typed]) -> bool:
+    """Whether the engine sees an aggregate. The type of one is a constant, which it does not."""
+    return any(
+        part.role is Role.AGGREGATE and part.sql in value.sql
+        for value in values
+        for part in value.walk()
+    )
 
 
 def _in_order_of_source(block: Block, scope: Scope) -> Block:
