@@ -48,6 +48,8 @@ from waterclock.storage.sources.registry import all_kinds
 
 _LOG = logging.getLogger(__name__)
 VIEW_PREFIX = "view/"
+SOURCES = "sources"
+"""The folder of what sources keep on disk."""
 _OBSERVE_S = 0.2
 """Interval between two looks at how far views are behind."""
 _REST_S = 0.05
@@ -138,6 +140,7 @@ class Coordinator:
                 executors,
                 self.connection_settings,
                 large_bytes=0 if executors is None else executors.worth_bytes,
+                state_folder=folder / SOURCES / "state",
             ),
             partial(self.holds.take, holder=Holder("source")),
             interval_ms=pace.tick_ms,
@@ -146,6 +149,7 @@ class Coordinator:
         )
         for source in all_sources(self.catalog.current):
             self.sources.add(source)
+        self.sources.remove_strays()
         self._thread = self.runtime.start_thread(self._run, "waterclock-ticks")
 
     def follow(self, catalog: Catalog, made: Set[GlobalId], gone: Set[GlobalId]) -> None:

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from waterclock.persist.rows import DIFF, TIME
 
 Codes = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 _CODE_LIMIT = 2**62
 
@@ -68,6 +69,45 @@ def row_codes(columns: Sequence[pa.Array | pa.ChunkedArray], length: int) -> Cod
     for column in columns:
         codes = _combined(codes, _array_codes(column))
     return codes
+
+
+def same_rows(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> Mask:
+    """At which places the rows of both are the same. Each has a column at least."""
+    same = np.ones(len(left[0]), dtype=np.bool_)
+    for one, other in zip(left, right, strict=True):
+        if pa.types.is_nested(one.type) or pa.types.is_floating(one.type):
+            codes = row_codes([pa.concat_arrays([one, other])], 2 * len(one))
+            same &= codes[: len(one)] == codes[len(one) :]
+        else:
+            equal = pc.fill_null(pc.equal(one, other), False)
+            if one.null_count and other.null_count:
+                equal = pc.or_(equal, pc.and_(one.is_null(), other.is_null()))
+            same &= equal.to_numpy(zero_copy_only=False)
+    return same
+
+
+def last_of_equals(columns: Sequence[pa.Array], hashes: npt.NDArray[np.uint64]) -> Mask:
+    """Which rows have no equal one after them. Rows are in order of their hashes, and equal rows
+    have equal ones.
+    """
+    last = np.ones(len(hashes), dtype=np.bool_)
+    firsts = np.flatnonzero(hashes[1:] == hashes[:-1])
+    if not len(firsts):
+        return last
+    seconds = firsts + 1
+    same = same_rows(
+        [column.take(pa.array(firsts)) for column in columns],
+        [column.take(pa.array(seconds)) for column in columns],
+    )
+    if same.all():
+        last[firsts] = False
+        return last
+    shared = np.union1d(firsts, seconds)  # different rows with one hash may lie between equal ones
+    codes = row_codes([column.take(pa.array(shared)) for column in columns], len(shared))
+    _, from_the_end = np.unique(codes[::-1], return_index=True)
+    last[shared] = False
+    last[shared[len(codes) - 1 - from_the_end]] = True
+    return last
 
 
 def _array_codes(column: pa.Array | pa.ChunkedArray) -> Codes:

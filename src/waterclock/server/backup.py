@@ -1,16 +1,17 @@
 """`waterclock backup` and `restore`: everything a data directory holds, in one file and back.
 
 A backup is a tar file. Its first member is a list of the others with their checksums; then come
-the log, the blobs that it refers to, the state of the views, and the small files beside them (the
-key of the secrets, a certificate). Garbage and temporary files stay behind.
+the log, the blobs that it refers to, the state of views and sources, and the small files beside
+them (the key of the secrets, a certificate). Garbage and temporary files stay behind.
 
 A server may go on meanwhile. Then the log is copied as of one moment, and links to the blobs that
 it refers to are made before they are read, so that what the server deletes later is still there; if
 it has deleted one already, all begins anew with the log of a later moment. What is restored is what
 a server would find that had been killed at that moment.
 
-The state of views is taken along if no server is running, for a view goes on from it. Runs and log
-must be of one moment for that; without them, a restored view is computed again from its inputs.
+The state of views and sources is taken along if no server is running, for they go on from it. Runs
+and log must be of one moment for that; without them, a restored view is computed again from its
+inputs, and the state of a source is made again from its contents.
 
 A restored directory is the data as it was. Its lineage goes on from there: never let the original
 and a copy of it write to the same systems outside.
@@ -40,7 +41,7 @@ from waterclock.persist.errors import DataInUse
 from waterclock.persist.folders import make_private
 from waterclock.persist.log import recover
 from waterclock.persist.places import BLOBS, LOG
-from waterclock.server.offline import LOCK, VIEWS, locked, opened_log
+from waterclock.server.offline import LOCK, SOURCES, VIEWS, locked, opened_log
 
 _MANIFEST = "waterclock-backup.json"
 _FORMAT = 1
@@ -167,7 +168,7 @@ def _pinned(data: Path, folder: Path, links: Path) -> tuple[int, dict[str, Path]
     for attempt in range(_TRIES):
         log = _copied_log(data, folder)
         try:
-            position, files = _files(data, log, frozenset({VIEWS}))
+            position, files = _files(data, log, frozenset({VIEWS, SOURCES}))
             return position, _linked(files, links / str(attempt))
         except (FileNotFoundError, WaterclockError):  # deleted after the log had been copied
             if attempt == _TRIES - 1:

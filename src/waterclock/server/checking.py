@@ -41,7 +41,9 @@ from waterclock.persist.records import (
 )
 from waterclock.persist.rows import TIME
 from waterclock.persist.state import Shard, State
-from waterclock.server.offline import VIEWS, blob_keys, locked, opened_log
+from waterclock.server.offline import SOURCES, VIEWS, blob_keys, locked, opened_log
+from waterclock.storage.envelopes.keyed import decode_record
+from waterclock.storage.sources.ledger import STATES
 
 _VERIFIED = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
@@ -97,7 +99,10 @@ def check(path: Path) -> Findings:
             _check_blobs(path, states[0], findings)
             if (path / VIEWS).is_dir():  # a backup leaves it out: views compute their state again
                 _check_extents(path / VIEWS / "state", states[0], findings)
-    _check_views(path / VIEWS, findings)
+            if (path / SOURCES).is_dir():
+                _check_sources(path / SOURCES / "state", states[0], findings)
+    for folder in (VIEWS, SOURCES):
+        _check_runs(path / folder, findings)
     return findings
 
 
@@ -178,11 +183,11 @@ def _check_part(path: Path, shard: Shard, batch: Batch, part: Part) -> None:
         raise ValueError("its times are not those of its batch")
 
 
-def _check_views(folder: Path, findings: Findings) -> None:
+def _check_runs(folder: Path, findings: Findings) -> None:
     for file in sorted(folder.rglob("*.arrow")) if folder.is_dir() else ():
         cover = Cover.try_parse(file.name)
         if cover is not None:
-            what = f"state of views, {file.relative_to(folder)}"
+            what = f"state of {folder.name}, {file.relative_to(folder)}"
             findings.attempt(what, lambda: _check_run(file, cover))  # noqa: B023
             findings.runs += 1
 
@@ -195,6 +200,16 @@ def _check_extents(folder: Path, state: State, findings: Findings) -> None:
                 what = f"state of views, {name}"
                 extent = Extent(start, tip)
                 findings.attempt(what, lambda: _check_extent(folder / name, extent))  # noqa: B023
+
+
+def _check_sources(folder: Path, state: State, findings: Findings) -> None:
+    """The same for the sources' state."""
+    for key, note in state.notes.items():
+        if key.startswith(STATES):
+            name = key.removeprefix(STATES)
+            record = decode_record(note)
+            place, extent = folder / name / record.folder, Extent(0, record.tip)
+            findings.attempt(f"state of sources, {name}", lambda: _check_extent(place, extent))  # noqa: B023
 
 
 def _check_extent(folder: Path, extent: Extent) -> None:

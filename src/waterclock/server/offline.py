@@ -18,7 +18,7 @@ from waterclock.errors import WaterclockError
 from waterclock.persist.errors import DataInUse
 from waterclock.persist.places import BLOBS, LOG, remembered
 
-LOCK, VIEWS = "LOCK", "views"
+LOCK, VIEWS, SOURCES = "LOCK", "views", "sources"
 
 
 class NoDataDirectory(WaterclockError):

@@ -1,7 +1,7 @@
 """Putting the layers together, for a server and for a program that has the database inside.
 
     <data>/LOCK, log.db, blobs/, scratch/    durable data (see `persist.directory`)
-    <data>/views/                            the state of views (see `state`)
+    <data>/views/, sources/                  the state of views and of sources (see `state`)
     <data>/queries/, spark/                  scratch of queries and of Spark
     <data>/secrets.key                       the key of the secrets; not in the log
     <data>/tls/                              a certificate that the server made for itself
@@ -16,7 +16,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from waterclock.adapter.budgets import Budgets
-from waterclock.adapter.coordinator import Coordinator, Pace
+from waterclock.adapter.coordinator import SOURCES, Coordinator, Pace
 from waterclock.adapter.front import SqlFront
 from waterclock.adapter.secrets import SecretBox
 from waterclock.compute.engine import engine_on
@@ -48,6 +48,7 @@ class Database:
         planners: Planners | None = None,
     ) -> None:
         claim_state(data.store, data.path / "views")
+        claim_state(data.store, data.path / SOURCES)
         self.data = data
         self.live = live
         budgets = budgets or Budgets()

@@ -7,9 +7,13 @@ step, without a loop, over storage in memory that outlives servers.
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -172,6 +176,9 @@ class SourceWorld:
 
     def __init__(self) -> None:
         self.blob, self.consensus = MemoryBlob(), MemoryConsensus()
+        self.state_folder = Path(tempfile.mkdtemp(prefix="waterclock-state-"))
+        """What envelopes keep on disk; it outlives servers too."""
+        weakref.finalize(self, shutil.rmtree, self.state_folder, ignore_errors=True)
         self.now = 1000
         self._next_id = 1
         self._readers: dict[GlobalId, ReadCapability] = {}
@@ -192,15 +199,15 @@ class SourceWorld:
         self._watch_appends()
 
     def _watch_appends(self) -> None:
-        append = self.storage.append
+        append = self.storage._append
 
-        def watched(*writes: Any) -> Any:
+        def watched(writes: Sequence[Any], along: Sequence[Any] = ()) -> Any:
             if self.crash_at is not None and self.crash_at(writes):
                 self.crash_at = None
                 raise Crash
-            return append(*writes)
+            return append(writes, along)
 
-        self.storage.append = watched  # type: ignore[method-assign]
+        self.storage._append = watched  # type: ignore[method-assign]
 
     def clock(self) -> int:
         return self.now
@@ -256,13 +263,17 @@ class SourceWorld:
             description,
             kind,
             surroundings or Surroundings(self.clock),
-            lambda: Ledger(self.storage, self.store, description, kind.progress, hold),
+            lambda: Ledger(
+                self.storage, self.store, description, kind.progress, hold, self.state_folder
+            ),
         )
 
     def step(self, ingestion: Ingestion, *, later_ms: int = 1000) -> Outcome:
         """A step, some time after the last."""
         self.now += later_ms
-        return ingestion.step()
+        outcome = ingestion.step()
+        ingestion.tidy()
+        return outcome
 
     def upper(self, collection: GlobalId) -> int | None:
         return frontiers(self.store, [collection])[collection][1].only()

@@ -21,7 +21,7 @@ from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.model.updates import advance_all
 from waterclock.model.updates import consolidate as model_consolidate
 from waterclock.persist import spill as spill_module
-from waterclock.persist.consolidate import consolidate, row_codes
+from waterclock.persist.consolidate import consolidate, last_of_equals, row_codes, same_rows
 from waterclock.persist.hashing import hash_rows
 from waterclock.persist.rows import DIFF, TIME, updates
 from waterclock.persist.spill import Spill, consolidated
@@ -349,3 +349,27 @@ def test_giving_up_a_spill_removes_its_files(
     with pytest.raises(TypeError):
         next(failing)
     assert not list(tmp_path.iterdir())
+
+
+@many
+@given(tables(), st.booleans())
+def test_the_last_of_equal_rows_is_found(table: pa.Table, is_bad_hash: bool) -> None:
+    columns = [c.combine_chunks() for c in table.columns[:-1]]
+    hashes = hash_rows(columns, table.num_rows)
+    if is_bad_hash:
+        hashes %= np.uint64(2)
+    order = np.argsort(hashes, kind="stable")
+    columns = [column.take(pa.array(order)) for column in columns]
+    codes = row_codes(columns, table.num_rows).tolist()
+    wanted = [code not in codes[place + 1 :] for place, code in enumerate(codes)]
+    assert last_of_equals(columns, hashes[order]).tolist() == wanted
+
+
+@many
+@given(tables())
+def test_rows_are_the_same_if_their_codes_are(table: pa.Table) -> None:
+    columns = [c.combine_chunks() for c in table.columns]
+    order = np.arange(table.num_rows)[::-1]
+    others = [column.take(pa.array(order)) for column in columns]
+    codes = row_codes(columns, table.num_rows)
+    assert same_rows(columns, others).tolist() == (codes == codes[order]).tolist()

@@ -40,6 +40,7 @@ EVENTS = st.one_of(
     st.tuples(st.just("restart")),
     st.tuples(st.just("compact")),
     st.tuples(st.just("crash"), st.integers(0, 2)),
+    st.tuples(st.just("lose"), st.integers(0, 50)),
 )
 
 
@@ -66,6 +67,18 @@ def model(world: RecordWorld, bound: SourceFrontier) -> tuple[Counter[Any], set[
     return rows, wrong
 
 
+def lose_state(world: RecordWorld, which: int) -> None:
+    """A file of the state goes, or half of it, while the server is down."""
+    files = sorted(world.world.state_folder.rglob("*.arrow"))
+    if files:
+        path = files[which % len(files)]
+        data = path.read_bytes()
+        path.unlink()
+        if which % 2:
+            path.write_bytes(data[: len(data) // 2])
+    world.restart()
+
+
 @pytest.mark.semantics(149)
 @examples(60)
 @given(st.lists(EVENTS, max_size=40))
@@ -84,6 +97,8 @@ def test_upserts_are_a_dictionary(events: list[tuple[Any, ...]]) -> None:
                 world.compact()
             case ("crash", at):
                 world.crash(at)
+            case ("lose", which):
+                lose_state(world, which)
     world.step()
     for time, bound in world.bound.items():
         rows, wrong = model(world, bound)

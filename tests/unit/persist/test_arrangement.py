@@ -312,3 +312,30 @@ def test_an_owner_does_not_go_back_or_take_what_is_no_step(tmp_path: Path) -> No
         arrangement.advance(20, [Cover(10, 20)])
     assert arrangement.upper == 10
     assert arrangement.rows == 1
+
+
+LATEST = Layout(PLAIN.key, PLAIN.values, latest=True)
+
+
+def test_the_latest_of_each_key_is_left(tmp_path: Path) -> None:
+    """Keys that are gone leave nothing behind once nothing is older than the merged run."""
+    arrangement = Arrangement.open(tmp_path, LATEST, 0)
+    step(arrangement, 10, (1, "a", 0, 1), (2, "b", 0, 1), (3, "c", 0, 1), (4, "d", 0, 1))
+    step(arrangement, 20, (1, "e", 10, 1), (2, "", 10, -1))
+    step(arrangement, 30, (1, "f", 20, 1), (3, "ignored", 20, -1), (5, "g", 20, 1))
+    step(arrangement, 40, (2, "h", 30, 1), (5, "g", 30, 1))
+    finish(arrangement, 0)
+    with arrangement.trace() as trace:
+        assert len(trace.covers) == 1
+        assert scanned(trace) == [(1, "f", 20, 1), (2, "h", 30, 1), (4, "d", 0, 1), (5, "g", 30, 1)]
+
+
+def test_keys_that_are_gone_are_remembered_while_something_is_older(tmp_path: Path) -> None:
+    arrangement = Arrangement.open(tmp_path, LATEST, 0)
+    step(arrangement, 10, *((key, "a", 0, 1) for key in range(100)))
+    for upper in range(20, 60, 10):
+        step(arrangement, upper, (7, "", upper - 10, -1), (upper, "b", upper - 10, 1))
+    finish(arrangement, 0)
+    with arrangement.trace() as trace:
+        assert len(trace.covers) == 2
+        assert (7, "", 40, -1) in scanned(trace)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -21,6 +22,7 @@ from waterclock.persist.arrangement.layout import Layout
 from waterclock.persist.arrangement.writing import write_run
 from waterclock.persist.errors import DataInUse
 from waterclock.persist.maintenance import checkpoint
+from waterclock.persist.notes import Notes
 from waterclock.persist.rows import DIFF, TIME, updates
 from waterclock.server import backup, checking
 from waterclock.server.backup import BadBackup, TargetExists
@@ -28,6 +30,9 @@ from waterclock.server.data import Data
 from waterclock.server.offline import NoDataDirectory
 from waterclock.storage.api import Description, Progress, Updates, Write
 from waterclock.storage.controller import Storage
+from waterclock.storage.envelopes.keyed import HashedRows, KeyedRows
+from waterclock.storage.sources.api import StatePlace
+from waterclock.storage.sources.ledger import STATES
 
 SCHEMA = Schema((Column("n", Int(64), nullable=False), Column("t", Text())))
 MANY = 3000
@@ -53,6 +58,24 @@ def path(tmp_path: Path) -> Path:
     write_run(state, layout, Cover(5, 10), arranged)
     (path / "secrets.key").write_bytes(b"k" * 32)
     return path
+
+
+@pytest.fixture
+def source_state(path: Path) -> Path:
+    """The folder of the state of a source, which the log knows to reach up to 1."""
+    schema = pa.schema([("k", pa.int64()), ("v", pa.string())])
+    place = StatePlace(path / "sources" / "state" / "u7")
+    held = KeyedRows(schema, 1)
+    held.open(place, lambda: iter(()))
+    rows = pa.table({"k": [1], "v": ["a"]}, schema=schema)
+    held.write(HashedRows(rows, held.hashes(rows)), np.ones(1, np.bool_))
+    record = held.record
+    held.settle()
+    held.close()
+    data = Data(path)
+    Notes(data.store, STATES).put("u7", record)
+    data.close()
+    return place.folder
 
 
 def checked(path: Path) -> tuple[int, str]:
@@ -228,6 +251,30 @@ def test_damage_is_found(path: Path, name: str) -> None:
     code, out = checked(path)
     assert code == 1
     assert f"damaged: {told}" in out or told in out.partition("damaged: ")[2]
+
+
+def test_state_of_sources_is_checked(path: Path, source_state: Path) -> None:
+    code, told = checked(path)
+    assert code == 0, told
+    assert "2 runs" in told
+    [file] = source_state.rglob("*.arrow")
+    data = file.read_bytes()
+    file.write_bytes(data[:200] + bytes([data[200] ^ 1]) + data[201:])
+    code, told = checked(path)
+    assert code == 1
+    assert "damaged: state of sources, state/u7/" in told
+    file.unlink()
+    code, told = checked(path)
+    assert code == 1
+    assert "damaged: state of sources, u7: runs from 0 up to 1 are missing" in told
+
+
+def test_state_of_sources_is_backed_up(path: Path, source_state: Path, tmp_path: Path) -> None:
+    file, copy = tmp_path / "b.tar", tmp_path / "copy"
+    backup.back_up(path, file, io.StringIO())
+    backup.restore(file, copy, io.StringIO())
+    assert checked(copy)[0] == 0
+    assert len(list((copy / source_state.relative_to(path)).rglob("*.arrow"))) == 1
 
 
 def test_files_that_nothing_refers_to_are_no_damage(path: Path) -> None:

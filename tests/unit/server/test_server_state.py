@@ -1,4 +1,4 @@
-"""The state of views belongs to the data, and a server does not use any other."""
+"""State of views and sources belongs to the data, and a server does not use any other."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from waterclock.server.state import PREFIX, claim_state
 def opened(path: Path) -> None:
     data = Data(path)
     try:
-        claim_state(data.store, path / "views")
+        for folder in ("views", "sources"):
+            claim_state(data.store, path / folder)
     finally:
         data.close()
 
 
 def with_state(path: Path) -> Path:
-    """A directory that was started, with something in the state of its views."""
+    """A directory that was started, with something in the state of its views and sources."""
     opened(path)
+    (path / "sources" / "state" / "u7").mkdir(parents=True, exist_ok=True)
     state = path / "views" / "state" / "u3_op0_0"
     state.mkdir(parents=True)
     return state
@@ -39,16 +41,18 @@ def test_state_stays_from_start_to_start(tmp_path: Path) -> None:
     assert len(names) == 3, "a new name for every start"
 
 
+@pytest.mark.parametrize("whose", ["views", "sources"])
 def test_state_of_other_data_is_thrown_away(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, whose: str
 ) -> None:
     with_state(tmp_path / "a")
     with_state(tmp_path / "b")
-    shutil.rmtree(tmp_path / "a" / "views")
-    shutil.copytree(tmp_path / "b" / "views", tmp_path / "a" / "views")
+    shutil.rmtree(tmp_path / "a" / whose)
+    shutil.copytree(tmp_path / "b" / whose, tmp_path / "a" / whose)
     with caplog.at_level(logging.WARNING):
         opened(tmp_path / "a")
-    assert not (tmp_path / "a" / "views" / "state").exists()
+    kept = {each for each in ("views", "sources") if (tmp_path / "a" / each / "state").exists()}
+    assert kept == {"views", "sources"} - {whose}
     assert "does not belong to this data" in caplog.text
 
 
@@ -86,5 +90,5 @@ def test_a_crash_between_the_folder_and_the_log(
     opened(tmp_path / "a")
     assert state.exists()
     data = Data(tmp_path / "a")
-    assert len(Notes(data.store, PREFIX).all()) == 1
+    assert Notes(data.store, PREFIX).all().keys() == {"views", "sources"}
     data.close()

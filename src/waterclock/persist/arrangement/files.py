@@ -88,11 +88,18 @@ class Settling:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        wait(self._going)
         if error is None:
-            with unavailable("write", Path("state")):
-                for sync in self._going:
-                    sync.result()
+            self.finish()
+        else:
+            wait(self._going)
+
+    def finish(self) -> None:
+        """Wait until the runs that were published are durable."""
+        going, self._going = self._going, []
+        wait(going)
+        with unavailable("write", Path("state")):
+            for sync in going:
+                sync.result()
 
 
 def try_link(folder: Path, other: Path, covers: Iterable[Cover]) -> bool:

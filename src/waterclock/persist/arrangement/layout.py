@@ -9,6 +9,11 @@ All diff columns are 64-bit integers that add up. The plain arrangement has just
 keeps its accumulators as further diff columns, so that consolidating is aggregating: updates with
 the same key, values and time become one whose diffs are the sums, and it vanishes only if every sum
 is zero. A sum beyond 64 bits wraps around; who could reach that splits the number over two columns.
+
+A layout of the *latest* is for collections that have one row for each key at most, and are only
+read as of their end. There an update says which row its key has from its time on, or, with a diff
+below 0, that it has none, whatever its values are. So an update need not say what was there before,
+and consolidating leaves the last update of each key.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from waterclock.persist.consolidate import row_codes
+from waterclock.persist.consolidate import last_of_equals, row_codes
 from waterclock.persist.hashing import Hashes, hash_rows
 from waterclock.persist.rows import DIFF, TIME
 
@@ -36,6 +41,7 @@ class Layout:
     key: tuple[pa.Field, ...]
     values: tuple[pa.Field, ...]
     diffs: tuple[str, ...] = (DIFF,)
+    latest: bool = False
     schema: pa.Schema = field(init=False, repr=False, compare=False)
     """The columns of a run: with the hash."""
 
@@ -109,9 +115,14 @@ def consolidated(updates: pa.Table, layout: Layout, *, since: int | None = None)
 
     Equal rows have equal hashes, so they are neighbours, and only rows that share their hash with a
     neighbour are compared. Where most keys occur once this costs little more than copying.
+
+    In a layout of the latest, updates of one hash are in the order of their times.
     """
     if updates.num_rows == 0:
         return updates
+    if layout.latest:
+        keys = [_one_array(updates[column.name]) for column in layout.key]
+        return updates.filter(pa.array(last_of_equals(keys, updates[HASH].to_numpy())))
     times = updates[TIME].to_numpy()
     if since is not None:
         times = np.maximum(times, since)

@@ -13,9 +13,12 @@ makes everything one column.
 A merge walks over the hashes in pieces of bounded size. It looks up in each run which hash it will
 have reached with its share of the piece, and takes from all runs what is below the smallest of
 these. A hash with more rows than fit a piece is taken in several, divided by the hash of the whole
-row, so that equal rows still meet. Times below since advance to it and updates that cancel vanish;
-if all do, the run is written nevertheless, since removing the old ones one by one, with nothing in
-their place, would not be atomic.
+row, so that equal rows still meet. Where only the latest update of a key counts, a hash has few
+rows, and what says that a key has no row vanishes if nothing is older.
+
+Times below since advance to it and updates that cancel vanish; if all do, the run is written
+nevertheless, since removing the old ones one by one, with nothing in their place, would not be
+atomic.
 """
 
 from __future__ import annotations
@@ -115,7 +118,8 @@ def merge(
 def hash_pieces(layout: Layout, runs: Sequence[Run], limit: int) -> Iterator[pa.Table]:
     """All updates of the runs, sorted by hash, in pieces of about `limit` rows.
 
-    All updates of one (key, values) are in the same piece.
+    All updates of one (key, values) are in the same piece; of one key, if only its latest counts.
+    Those of one hash are in the order of the runs.
     """
     positions = [0] * len(runs)
     while any(at < run.rows for run, at in zip(runs, positions, strict=True)):
@@ -127,7 +131,7 @@ def hash_pieces(layout: Layout, runs: Sequence[Run], limit: int) -> Iterator[pa.
             for batch in run.between(start, stop)
         ]
         positions = ends
-        if sum(batch.num_rows for batch in parts) <= limit + len(runs):
+        if layout.latest or sum(batch.num_rows for batch in parts) <= limit + len(runs):
             yield _sorted(pa.Table.from_batches(parts, layout.schema))
         else:
             yield from divided(layout, parts, limit)

@@ -101,6 +101,8 @@ class RunWriter:
     def write(self, piece: pa.Table) -> None:
         """Add updates sorted by hash, with no smaller hash than those before."""
         piece = consolidated(piece, self._layout, since=self._since)
+        if self._layout.latest and self._cover.lower == 0:
+            piece = piece.filter(pc.greater(piece[self._layout.diffs[0]], 0))
         if piece.num_rows:
             self._held.append(piece)
         if sum(held.num_rows for held in self._held) >= self._batch_rows:

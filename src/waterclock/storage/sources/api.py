@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -82,6 +83,17 @@ STATE_ROWS = Schema(
 
 
 @dataclass(frozen=True, slots=True)
+class StatePlace:
+    """Where an envelope keeps its state on disk, and what the log says of it (`Stateful`).
+
+    State is a cache: it is used only if it is just what the record says, and made again otherwise.
+    """
+
+    folder: Path
+    record: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """What is durable of an output where its data ends.
 
@@ -92,6 +104,8 @@ class Standing:
     rows: Callable[[], Iterator[pa.RecordBatch]]
     errors: Callable[[], Sequence[tuple[str, str]]] = tuple
     notes: Callable[[], Mapping[str, bytes]] = dict
+    state: StatePlace | None = None
+    """None if nothing is kept on disk beyond the life of the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +172,30 @@ class Ending(Protocol):
     @property
     def has_ended(self) -> bool:
         """Whether nothing that comes later changes the output. It stays so."""
+        ...
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """An envelope that keeps state on disk, in the folder that `resume` names.
+
+    It may be resumed several times. State that it has open and that is still what the log says is
+    not read again.
+    """
+
+    def state_record(self) -> bytes:
+        """What the log is to say of the state, in the commit of the changes that were given last.
+
+        It changes when the state does.
+        """
+        ...
+
+    def settle(self) -> None:
+        """All changes that were given are durable. Does a bounded amount of upkeep."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the state, which stays where it is."""
         ...
 
 
@@ -330,6 +368,8 @@ class Surroundings:
     connection: Callable[[GlobalId], ConnectionSettings] | None = None
     large_bytes: int = 0
     """From this size on, files and tables are read by the executors: less is read here sooner."""
+    state_folder: Path | None = None
+    """Where envelopes keep state on disk, each output in a folder of its own; None if nowhere."""
 
 
 @dataclass(frozen=True, slots=True)

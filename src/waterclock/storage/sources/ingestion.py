@@ -13,10 +13,12 @@ to be done for any source.
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
@@ -35,6 +37,8 @@ from waterclock.storage.sources.api import (
     Messages,
     Probe,
     SourceDescription,
+    Standing,
+    Stateful,
     Surroundings,
     TellsHead,
 )
@@ -113,8 +117,36 @@ class Ingestion:
         self._stopping.set()
 
     def close(self) -> None:
-        """Let go of the system upstream; not during a step."""
+        """Let go of the system upstream, and of state on disk; not during a step."""
         self._drop_connector()
+        for envelope in self._stateful.values():
+            envelope.close()
+
+    def tidy(self) -> None:
+        """Some upkeep of what envelopes keep on disk, between two steps."""
+        if self._connector is None:  # the last step has failed
+            return
+        try:
+            for envelope in self._stateful.values():
+                envelope.settle()
+        except (TransientFault, OSError, Unavailable) as error:
+            _log.warning("source %s: %s", self.description.name, error)
+            self._drop_connector()  # so that the state is opened again
+        except Exception:
+            _log.exception("source %s could not tidy its state", self.description.name)
+            self._drop_connector()
+
+    def remove_state(self) -> None:
+        """Remove from the disk what envelopes have kept there: it is not needed any more."""
+        folder = self._surroundings.state_folder
+        for output in self.description.outputs.values():
+            if folder is not None:
+                shutil.rmtree(folder / str(output), ignore_errors=True)
+
+    @property
+    def _stateful(self) -> dict[str, Stateful]:
+        """The envelopes that keep state on disk."""
+        return {name: e for name, e in self._envelopes.items() if isinstance(e, Stateful)}
 
     # A step
 
@@ -214,6 +246,7 @@ class Ingestion:
         elif probe.is_final:
             return self._finished(ledger.finish(now))
         else:
+            self._record_states(ledger)
             ledger.advance(now)
         if self._has_ended:
             ledger.finish(now)
@@ -245,6 +278,7 @@ class Ingestion:
         own_notes = self._hold_back(taken)
         changes = {name: e.changes(taken[name]) for name, e in self._envelopes.items()}
         self._require_wanted()
+        self._record_states(ledger)
         updates = ledger.apply(changes, own_notes)
         done = self.statistics
         self.statistics = replace(
@@ -256,6 +290,9 @@ class Ingestion:
         )
         connector.commit(pending.bound)
         return pending.time
+
+    def _record_states(self, ledger: Ledger) -> None:
+        ledger.record_states({name: e.state_record() for name, e in self._stateful.items()})
 
     def _hold_back(self, taken: dict[str, list[Messages]]) -> Mapping[str, bytes | None] | None:
         """Take out what is not to be seen yet, and put in what was held back until now."""
@@ -296,8 +333,10 @@ class Ingestion:
             definition = self.description.definition
             connector = self._kind.open(definition, self._surroundings)
             for name in self.description.outputs:
-                envelope = self._kind.envelope(definition, name)
-                envelope.resume(ledger.standing(name))
+                envelope = self._envelopes.get(name)
+                if not isinstance(envelope, Stateful):  # what is open on disk is not opened again
+                    envelope = self._kind.envelope(definition, name)
+                envelope.resume(self._while_wanted(ledger.standing(name)))
                 self._envelopes[name] = envelope
             self._grouping = self._kind.grouping(definition)
             if self._grouping is not None:
@@ -319,6 +358,16 @@ class Ingestion:
             hint="SET real_time_recency = off to read what has been received.",
         )
 
+    def _while_wanted(self, standing: Standing) -> Standing:
+        """The same, whose contents are not read any further when the source is stopped."""
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            for batch in standing.rows():
+                self._require_wanted()
+                yield batch
+
+        return replace(standing, rows=rows)
+
     # What becomes of it
 
     def _require_wanted(self) -> None:
@@ -327,7 +376,8 @@ class Ingestion:
 
     def _finished(self, changed_at: int | None) -> Outcome:
         self._become(Health.FINISHED)
-        self._drop_connector()
+        self.close()
+        self.remove_state()
         return Outcome(changed_at, is_over=True)
 
     def _stalled(self, error: Exception) -> Outcome:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ import pyarrow as pa
 from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
 from waterclock.model.timeline import EPOCH_MILLIS
+from waterclock.persist.notes import Notes
 from waterclock.persist.store import Store
 from waterclock.storage import riders
 from waterclock.storage.api import Progress, ReadCapability, Updates, Write, WriteCapability
@@ -43,6 +45,7 @@ from waterclock.storage.sources.api import (
     SourceDescription,
     SourceHold,
     Standing,
+    StatePlace,
 )
 from waterclock.storage.sources.errors import SourceFault
 from waterclock.storage.sources.stamping import (
@@ -52,6 +55,9 @@ from waterclock.storage.sources.stamping import (
     stamped,
     stamped_errors,
 )
+
+STATES = "source_state/"
+"""The prefix of what the log says of the state that envelopes keep on disk, by collection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +94,20 @@ class Ledger:
         description: SourceDescription,
         shape: ProgressShape,
         hold: SourceHold,
+        state_folder: Path | None = None,
     ) -> None:
-        """Finds out where the source stands. The hold is at or before where its data ends."""
+        """Finds out where the source stands. The hold is at or before where its data ends.
+
+        Envelopes may keep state in the folder.
+        """
         self._storage = storage
         self._description = description
         self._shape = shape
         self._hold = hold
+        self._state_folder = state_folder
+        self._state_notes = Notes(store, STATES)
+        self._state_records = self._state_notes.all() if state_folder is not None else {}
+        self._new_state_records: dict[str, bytes] = {}
         self.is_finished = False
         self.bound: SourceFrontier | None = None
         """How far the source is bound; None before the first binding."""
@@ -175,7 +189,22 @@ class Ledger:
             lambda: self._contents(self._description.outputs[output]),
             tuple if errors is None else lambda: self._errors(errors),
             lambda: self._notes.of(output),
+            self._state_of(self._description.outputs[output]),
         )
+
+    def _state_of(self, collection: GlobalId) -> StatePlace | None:
+        if self._state_folder is None:
+            return None
+        key = str(collection)
+        return StatePlace(self._state_folder / key, self._state_records.get(key))
+
+    def record_states(self, records: Mapping[str, bytes]) -> None:
+        """Say of the outputs' state on disk, in the next commit, what has changed of it."""
+        if self._state_folder is not None:
+            by_key = {str(self._description.outputs[name]): r for name, r in records.items()}
+            self._new_state_records = {
+                k: r for k, r in by_key.items() if r != self._state_records.get(k)
+            }
 
     @property
     def own_notes(self) -> Mapping[str, bytes]:
@@ -348,8 +377,18 @@ class Ledger:
             if upper > _time(self._own[each].frontier):
                 further = self._own[each].frontier.timeline.frontier(upper)
                 writes.append(Write(self._own[each], changes.get(each), further))
-        self._keep(self._storage.append(*writes))
+        self._keep(self._appended(writes))
         self._hold.move(time)
+
+    def _appended(self, writes: Sequence[Write]) -> tuple[WriteCapability, ...]:
+        """Append, and say in the same commit what is new of the state on disk."""
+        if not self._new_state_records:
+            return self._storage.append(*writes)
+        events = self._state_notes.events(self._new_state_records)
+        moved = riders.append(self._storage, writes, lambda _: (events, None))
+        self._state_records |= self._new_state_records
+        self._new_state_records = {}
+        return moved
 
     def _keep(self, writers: Sequence[WriteCapability]) -> None:
         by_id = {writer.id: writer for writer in writers}

@@ -15,6 +15,7 @@ stalled and would wait longer; all who have asked before the step begins share i
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
 from waterclock.persist.errors import Fenced, Unavailable
+from waterclock.persist.notes import Notes
 from waterclock.persist.records import AnyEvent
 from waterclock.persist.state import State
 from waterclock.persist.store import Plan, Store
@@ -38,7 +40,7 @@ from waterclock.storage.sources.api import (
 from waterclock.storage.sources.errors import SourceFault, UnknownKind
 from waterclock.storage.sources.farewells import Farewells
 from waterclock.storage.sources.ingestion import Ingestion, Outcome
-from waterclock.storage.sources.ledger import Ledger
+from waterclock.storage.sources.ledger import STATES, Ledger
 from waterclock.storage.sources.recency import (
     Finding,
     Request,
@@ -124,7 +126,8 @@ class Ingestions:
         hold = self._take_hold(description.collections)
 
         def open_ledger() -> Ledger:
-            return Ledger(self._storage, self._store, description, kind.progress, hold)
+            folder = self._surroundings.state_folder
+            return Ledger(self._storage, self._store, description, kind.progress, hold, folder)
 
         ingestion = Ingestion(description, kind, self._surroundings, open_ledger, self._runtime)
         with self._lock:
@@ -140,6 +143,8 @@ class Ingestions:
             known = [self._turns[s].ingestion.description for s in sources if s in self._turns]
         release = riders.release_own_writers(c for each in known for c in each.collections)
         noted = self._farewells.events(known)
+        outputs = [str(output) for each in known for output in each.outputs.values()]
+        noted += Notes(self._store, STATES).events({}, outputs)
 
         def plan(state: State) -> tuple[list[AnyEvent], None]:
             events, _ = release(state)
@@ -167,9 +172,26 @@ class Ingestions:
         turn.ingestion.stop()
         turn.hold.close()
         if turn.running is not None:
-            turn.running.add_done_callback(lambda _done: turn.ingestion.close())
+            turn.running.add_done_callback(lambda _done: self._let_go(turn.ingestion))
         else:
-            turn.ingestion.close()
+            self._let_go(turn.ingestion)
+
+    def _let_go(self, ingestion: Ingestion) -> None:
+        """Close a source that was dropped, and remove its state from the disk."""
+        ingestion.close()
+        ingestion.remove_state()
+
+    def remove_strays(self) -> None:
+        """Remove state on disk that is of no source: one was dropped as the server ended."""
+        folder = self._surroundings.state_folder
+        if folder is None or not folder.is_dir():
+            return
+        with self._lock:
+            known = [turn.ingestion.description for turn in self._turns.values()]
+        kept = {str(output) for each in known for output in each.outputs.values()}
+        for path in list(folder.iterdir()):
+            if path.is_dir() and path.name not in kept:
+                shutil.rmtree(path, ignore_errors=True)
 
     def wake(self) -> None:
         """Somebody waits for a source."""
@@ -290,6 +312,14 @@ class Ingestions:
             over = isinstance(error, Fenced) or self._store.has_failed
             _log.warning("a source could not write: %s", error)
             outcome = Outcome(is_over=True) if over else Outcome(again_ms=_AFTER_FAILURE_MS)
+        with self._lock:
+            answers = self._answers(turn, outcome, served)
+            turn.is_over = outcome.is_over
+        if outcome.changed_at is not None:
+            self._changed(outcome.changed_at)
+        for request, told in answers:
+            answer(request, told)
+        turn.ingestion.tidy()
         outputs = turn.ingestion.description.outputs.values()
         rest_s = self._delay_s(tuple(outputs), outcome.updates) if outcome.updates else 0.0
         rest_s = min(rest_s, _LONGEST_REST_S)
@@ -299,15 +329,9 @@ class Ingestions:
                 turn.due = max(self._next(turn, outcome), rested)
             retry_s = _RETRY_ASKED_S if outcome.again_ms else _LEAST_REST_ASKED_S
             turn.due_asked = max(turn.looked + retry_s, rested)
-            answers = self._answers(turn, outcome, served)
-            turn.is_over = outcome.is_over
             turn.is_pausing = bool(outcome.again_ms) or rest_s > 0
             turn.running = None
             self._lock.notify()
-        if outcome.changed_at is not None:
-            self._changed(outcome.changed_at)
-        for request, told in answers:
-            answer(request, told)
 
     @staticmethod
     def _answers(

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import msgspec
-import numpy as np
-import pyarrow as pa
 import pytest
 
 from waterclock.model.schema import Column, Int, Schema, Text
-from waterclock.persist.hashing import Hashes
 from waterclock.persist.schema_codec import encode_schema
-from waterclock.storage.envelopes.keyed import KeyedRows
 from waterclock.storage.formats.api import (
     JsonDefinition,
     MessageDefinition,
@@ -101,36 +97,3 @@ def test_columns_of_the_key_and_of_the_value_in_one_row() -> None:
     world.upstream.append("t", (b"a", b'{"key": "other", "v": 1}'))
     world.step()
     assert world.rows("t", world.now) == {("a", 1): 1}, "the key's column counts"
-
-
-def test_keys_with_the_same_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    def bad_hash(columns: object, length: int) -> Hashes:
-        del columns
-        return np.zeros(length, np.uint64)
-
-    monkeypatch.setattr("waterclock.storage.envelopes.keyed.hash_rows", bad_hash)
-    schema = pa.schema([("k", pa.string()), ("v", pa.int64())])
-    held = KeyedRows(schema, 1)
-    for part in (range(5), range(5, 8), range(8, 9)):
-        held.put(pa.table({"k": [str(i) for i in part], "v": list(part)}, schema=schema))
-    keys = pa.table({"k": ["3", "7", "99"]})
-    assert sorted(held.take(keys).to_pydict()["v"]) == [3, 7]
-    assert held.take(keys).num_rows == 0
-    assert len(held) == 7
-
-
-def test_a_state_of_many_keys_is_small_and_few_runs() -> None:
-    schema = pa.schema([("k", pa.int64()), ("v", pa.int64())])
-    held = KeyedRows(schema, 1)
-    for start in range(0, 100_000, 500):
-        keys = np.arange(start, start + 500)
-        held.put(pa.table({"k": keys, "v": keys}, schema=schema))
-    for start in range(0, 50_000, 500):
-        keys = np.arange(start, start + 500)
-        held.take(pa.table({"k": keys}))
-        held.put(pa.table({"k": keys, "v": keys + 1}, schema=schema))
-    assert len(held) == 100_000
-    assert held.nbytes < 2 * 100_000 * (16 + 13)
-    keys = pa.table({"k": np.arange(0, 100_000)})
-    found = held.take(keys).sort_by("k")
-    assert found["v"].to_pylist() == [k + 1 if k < 50_000 else k for k in range(100_000)]

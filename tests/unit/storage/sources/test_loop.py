@@ -9,10 +9,12 @@ from collections.abc import Collection, Iterator
 import pytest
 
 from waterclock.model.ids import GlobalId
+from waterclock.persist.notes import Notes
 from waterclock.storage.reclock.shape import KAFKA
 from waterclock.storage.sources import loop
 from waterclock.storage.sources.api import Connector, Kind, Probe, SourceDescription, Surroundings
 from waterclock.storage.sources.errors import UnknownKind
+from waterclock.storage.sources.ledger import STATES
 from waterclock.storage.sources.loop import Ingestions
 from waterclock.storage.sources.status import Health
 from waterclock.testing.source_world import KIND, OUTPUT, ROWS, SourceWorld, Upstream, unreachable
@@ -38,7 +40,7 @@ class Stage:
             self.world.storage,
             self.world.store,
             self.kinds,
-            Surroundings(lambda: time.time_ns() // 1_000_000),
+            Surroundings(lambda: time.time_ns() // 1_000_000, state_folder=self.world.state_folder),
             self.world.holds.take,
             interval_ms=20,
             changed=self.changed.append,
@@ -71,6 +73,22 @@ def stage() -> Iterator[Stage]:
     made = Stage()
     yield made
     made.loop.close()
+
+
+def test_state_on_disk_goes_with_its_source(stage: Stage) -> None:
+    kept, dropped = stage.add(Upstream({0: ["a"]})), stage.add(Upstream({0: ["b"]}))
+    folder = stage.world.state_folder
+    outputs = [str(source.outputs[OUTPUT]) for source in (kept, dropped)]
+    notes = Notes(stage.world.store, STATES)
+    for name in [*outputs, "u999"]:
+        (folder / name / "state").mkdir(parents=True)
+        notes.put(name, b"record")
+    stage.world.store.commit(stage.loop.removal([dropped.id]))
+    stage.loop.remove(dropped.id)
+    wait_until(lambda: not (folder / outputs[1]).exists())
+    assert notes.all().keys() == {outputs[0], "u999"}
+    stage.loop.remove_strays()
+    assert [path.name for path in folder.iterdir()] == [outputs[0]]
 
 
 def test_sources_run_until_they_are_removed(stage: Stage) -> None:
