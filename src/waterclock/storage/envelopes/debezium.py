@@ -10,8 +10,8 @@ A change that was made later than the last one, and yet stands before it, means 
 upstream is another one. It can not be told from what was seen, so it is an error, and not dropped.
 
 A first copy of the table (snapshot) has no places. While nothing else has come, a row of it that is
-in the contents already is the same one, if it has a key. After the first change no such row can be
-told from a new one, so it is an error. A change without any position is taken as it is.
+in the contents already is the same one, if it has a key (`copied`). After the first change no such
+row can be told from a new one, so it is an error. A change without any position is taken as it is.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from waterclock.persist.hashing import hash_rows
 from waterclock.persist.rows import DIFF
+from waterclock.storage.envelopes.copied import CopiedRows, digest_bytes, digests
 from waterclock.storage.envelopes.debezium_messages import (
     AFTER,
     BEFORE,
@@ -121,34 +121,51 @@ class Course(msgspec.Struct):
 
 
 class Debezium:
-    """Implements `sources.api.Envelope` for messages as `DebeziumDecoding` makes them."""
+    """Implements `sources.api.Envelope` for messages as `DebeziumDecoding` makes them.
+
+    Implements `Stateful` too: during a first copy it keeps state on disk.
+    """
 
     def __init__(self, rows: pa.Schema) -> None:
         """`rows` is the schema of the output's rows."""
         self._rows = pa.schema([field.with_nullable(True) for field in rows])
         self._courses: dict[str, Course] = {}
         self._standing: Standing | None = None
-        self._copied: set[bytes] | None = None
-        """Digests of all rows, while a first copy is being made."""
+        self._copied = CopiedRows()
+        """All rows, while a first copy is being made."""
+        self._fresh: set[bytes] = set()
+        """Copied rows of this binding, as digests."""
 
     def resume(self, standing: Standing) -> None:
         notes = standing.notes()
         self._courses = {key: msgspec.json.decode(n, type=Course) for key, n in notes.items()}
         self._standing = standing
-        self._copied = None
+        if standing.state is not None and standing.state.record is not None:
+            self._copied.open(standing, len(self._rows))
+        else:
+            self._copied.close()
+
+    def state_record(self) -> bytes | None:
+        return self._copied.record()
+
+    def settle(self) -> None:
+        self._copied.settle()
+
+    def close(self) -> None:
+        self._copied.close()
 
     def changes(self, messages: Sequence[Messages]) -> Changes:
         rows: list[pa.RecordBatch] = []
         errors: list[ErrorUpdate] = []
         touched: set[str] = set()
+        self._fresh = set()
         for each in messages:
             if not each.batch.num_rows:
                 continue
             touched.add(_note(each.partition))
             accepted = self._accepted(each, errors)
             rows += self._changed(each.batch, accepted)
-        if not any(pc.any(each.batch.column(SNAPSHOT)).as_py() for each in messages):
-            self._copied = None
+        self._follow_copy(rows)
         return Changes(rows, errors, {key: noted(self._courses[key]) for key in touched})
 
     def _accepted(self, messages: Messages, errors: list[ErrorUpdate]) -> Mask:
@@ -169,14 +186,14 @@ class Debezium:
         names = (LANE, TRANSACTION_PLACE, BRANCH, PLACE, MOMENT, SNAPSHOT, KEYED, ERROR)
         columns = [batch.column(name).to_pylist() for name in names]
         both = [batch.column(OP), batch.column(BEFORE), batch.column(AFTER)]
-        digests = _digests(both, batch.num_rows)
-        copies = _digests(batch.column(AFTER).flatten(), batch.num_rows)
-        told = zip(*columns, digests, copies, strict=True)
-        for lane, commit, branch, place, moment, snapshot, keyed, error, digest, copy in told:
+        changes = digest_bytes(digests(both, batch.num_rows))
+        copies, are_here = self._copies(batch, course)
+        told = zip(*columns, changes, copies, are_here, strict=True)
+        for lane, commit, branch, place, moment, snapshot, keyed, error, digest, *copied in told:
             if error is not None:
                 yield error
             elif snapshot:
-                yield self._is_new_copy(course, copy, keyed)
+                yield self._is_new_copy(course, *copied, keyed=keyed)
             elif lane is None:
                 course.has_changes = True
                 yield True
@@ -189,22 +206,39 @@ class Debezium:
                 except Unsure as why:
                     yield str(why)
 
-    def _is_new_copy(self, course: Course, digest: bytes, keyed: bool) -> bool | str:
+    def _copies(
+        self, batch: pa.RecordBatch, course: Course
+    ) -> tuple[Sequence[bytes], Sequence[bool]]:
+        """The digests of the rows after changes, and which of these are here, if any is a copy."""
+        if course.has_changes or not pc.any(batch.column(SNAPSHOT)).as_py():
+            return [b""] * batch.num_rows, [False] * batch.num_rows
+        if not self._copied.is_open:
+            assert self._standing is not None, "an envelope is resumed before all messages"
+            self._copied.open(self._standing, len(self._rows))
+        found = digests(batch.column(AFTER).flatten(), batch.num_rows)
+        return digest_bytes(found), self._copied.known(found).tolist()
+
+    def _is_new_copy(
+        self, course: Course, digest: bytes, is_here: bool, *, keyed: bool
+    ) -> bool | str:
         if course.has_changes:
             return _LATE_SNAPSHOT
-        if self._copied is None:
-            self._copied = self._digests_of_contents()
-        if keyed and digest in self._copied:
+        if keyed and (is_here or digest in self._fresh):
             return False
-        self._copied.add(digest)
+        self._fresh.add(digest)
         return True
 
-    def _digests_of_contents(self) -> set[bytes]:
-        assert self._standing is not None, "an envelope is resumed before all messages"
-        found: set[bytes] = set()
-        for batch in self._standing.rows():
-            found.update(_digests(batch.columns[: len(self._rows)], batch.num_rows))
-        return found
+    def _follow_copy(self, rows: Sequence[pa.RecordBatch]) -> None:
+        """Know what is here after these changes, until the first copy is over."""
+        if not self._copied.is_open:
+            return
+        if all(course.has_changes for course in self._courses.values()):
+            self._copied.remove()
+            return
+        if rows:
+            found = [digests(each.columns[:-1], each.num_rows) for each in rows]
+            diffs = [np.asarray(each.column(each.num_columns - 1)) for each in rows]
+            self._copied.change(np.concatenate(found), np.concatenate(diffs))
 
     def _changed(self, batch: pa.RecordBatch, accepted: Mask) -> Iterator[pa.RecordBatch]:
         for name, diff in ((BEFORE, -1), (AFTER, 1)):
@@ -219,11 +253,3 @@ class Debezium:
 
 def _note(partition: Partition) -> str:
     return f"partition {partition}"
-
-
-def _digests(columns: Sequence[pa.Array], length: int) -> list[bytes]:
-    """Sixteen bytes for each row, the same for the same values."""
-    salt = pa.repeat(pa.scalar(1, pa.int64()), length)
-    pair = np.stack([hash_rows(columns, length), hash_rows([salt, *columns], length)], axis=1)
-    data = pair.astype("<u8").tobytes()
-    return [data[i : i + 16] for i in range(0, 16 * length, 16)]

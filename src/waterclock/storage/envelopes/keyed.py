@@ -101,6 +101,7 @@ class KeyedRows:
         self._known: bytes | None = None
         """What the log said when it was last known to agree with the arrangement."""
         self._is_distrusted = False
+        self._folder: Path | None = None
         self._temporary: Path | None = None
 
     # Opening
@@ -118,6 +119,7 @@ class KeyedRows:
         if self._try_keep(place.record):
             return
         self.close()
+        self._folder = place.folder
         self._known = place.record
         self._arrangement = self._try_reopen(place) or self._rebuilt(place.folder, contents())
 
@@ -195,16 +197,29 @@ class KeyedRows:
 
     def find(self, keys: HashedRows) -> pa.Table:
         """The rows with these keys, of which no two are the same. The hashes are in order."""
+        found, _, places = self._newest_of(keys)
+        rows = found.select(self._layout.row_names).take(pa.array(places))
+        return pa.Table.from_arrays(rows.columns, schema=self._schema)
+
+    def has(self, keys: HashedRows) -> Mask:
+        """Which of the keys have a row. The hashes are in order."""
+        _, asked, _ = self._newest_of(keys)
+        has = np.zeros(len(keys.hashes), np.bool_)
+        has[asked] = True
+        return has
+
+    def _newest_of(self, keys: HashedRows) -> tuple[pa.Table, Places, Places]:
+        """Updates, and for each of the keys that has a row now, its number and its row's place."""
         self._count_written()
         with self._distrusting_damage(), self._opened.trace() as trace:
             found = trace.lookup(keys.hashes).combine_chunks()
         hashes = found[HASH].to_numpy()
         if not len(hashes):
-            return self._schema.empty_table()
+            nothing = np.zeros(0, np.int64)
+            return found, nothing, nothing
         asked, places = self._matched(keys, found, hashes)
         newest = _newest(asked, found[TIME].to_numpy()[places], found[DIFF].to_numpy()[places])
-        rows = found.select(self._layout.row_names).take(pa.array(places[newest]))
-        return pa.Table.from_arrays(rows.columns, schema=self._schema)
+        return found, asked[newest], places[newest]
 
     def _matched(self, keys: HashedRows, found: pa.Table, hashes: Hashes) -> tuple[Places, Places]:
         """Which of the keys each row found has, and its place, for those that have one of them."""
@@ -294,6 +309,12 @@ class KeyedRows:
     def runs(self) -> int:
         """How many files there are."""
         return len(self._opened.glance()[1])
+
+    def remove(self) -> None:
+        """Let go of the files, and remove them."""
+        self.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def close(self) -> None:
         """Let go of the files; they stay as they are."""

@@ -48,7 +48,7 @@ class Upsert:
     def _known_errors(self, errors: Sequence[tuple[str, str]]) -> KeyErrors:
         return KeyErrors(pa.schema(list(self._schema)[: self._key_columns]), errors)
 
-    def state_record(self) -> bytes:
+    def state_record(self) -> bytes | None:
         return self._held.record
 
     def settle(self) -> None:

@@ -183,10 +183,10 @@ class Stateful(Protocol):
     not read again.
     """
 
-    def state_record(self) -> bytes:
+    def state_record(self) -> bytes | None:
         """What the log is to say of the state, in the commit of the changes that were given last.
 
-        It changes when the state does.
+        It changes when the state does. None if there is no state.
         """
         ...
 

@@ -107,7 +107,7 @@ class Ledger:
         self._state_folder = state_folder
         self._state_notes = Notes(store, STATES)
         self._state_records = self._state_notes.all() if state_folder is not None else {}
-        self._new_state_records: dict[str, bytes] = {}
+        self._new_state_records: dict[str, bytes | None] = {}
         self.is_finished = False
         self.bound: SourceFrontier | None = None
         """How far the source is bound; None before the first binding."""
@@ -198,7 +198,7 @@ class Ledger:
         key = str(collection)
         return StatePlace(self._state_folder / key, self._state_records.get(key))
 
-    def record_states(self, records: Mapping[str, bytes]) -> None:
+    def record_states(self, records: Mapping[str, bytes | None]) -> None:
         """Say of the outputs' state on disk, in the next commit, what has changed of it."""
         if self._state_folder is not None:
             by_key = {str(self._description.outputs[name]): r for name, r in records.items()}
@@ -384,9 +384,12 @@ class Ledger:
         """Append, and say in the same commit what is new of the state on disk."""
         if not self._new_state_records:
             return self._storage.append(*writes)
-        events = self._state_notes.events(self._new_state_records)
+        known = {k: r for k, r in self._new_state_records.items() if r is not None}
+        gone = self._new_state_records.keys() - known.keys()
+        events = self._state_notes.events(known, sorted(gone))
         moved = riders.append(self._storage, writes, lambda _: (events, None))
-        self._state_records |= self._new_state_records
+        kept = {k: r for k, r in self._state_records.items() if k not in gone}
+        self._state_records = kept | known
         self._new_state_records = {}
         return moved
 

@@ -30,6 +30,7 @@ from waterclock.storage.formats.api import (
     TextDefinition,
 )
 from waterclock.storage.sources.errors import InvalidSource
+from waterclock.storage.sources.ledger import STATES
 from waterclock.testing.record_world import Record, RecordWorld
 
 ROW = Schema((Column("id", Int(64)), Column("v", Text())))
@@ -484,3 +485,33 @@ def test_transactions_that_are_told_in_avro() -> None:
     world.upstream.append("x", written("END", counts))
     world.step()
     assert world.rows("t", world.now) == {(1, "1"): 1}
+
+
+def test_a_first_copy_is_remembered_on_disk_until_it_is_over(world: RecordWorld) -> None:
+    folder = world.world.state_folder
+    rows = [change("r", None, (n, "copied")) for n in range(20)]
+    world.upstream.append("t", *rows[:10])
+    world.step()
+    [place] = list(folder.iterdir())
+    [made] = [path.name for path in place.iterdir()]
+    world.restart()
+    world.upstream.append("t", *rows)
+    world.step()
+    assert sum(world.rows("t", world.now).values()) == 20, "rows that came again count once"
+    assert [path.name for path in place.iterdir()] == [made], "it was opened, not made again"
+    world.upstream.append("t", change("u", (3, "copied"), (3, "new"), (5, 5)))
+    world.step()
+    assert world.rows("t", world.now)[3, "new"] == 1
+    assert not list(folder.rglob("*.arrow")), "nobody asks any more"
+    assert not [key for key in world.world.store.read(lambda s: s.notes) if STATES in key]
+
+
+def test_a_row_that_has_gone_during_a_first_copy_may_come_again(world: RecordWorld) -> None:
+    """One partition has changes already while another is copied."""
+    world.upstream.append("t", change("r", None, (1, "a")), change("r", None, (2, "b")))
+    world.upstream.append("t", change("d", (1, "a"), None, (5, 5)), partition=1)
+    world.step()
+    world.upstream.append("t", change("r", None, (1, "a")), change("r", None, (2, "b")))
+    world.step()
+    assert world.rows("t", world.now) == {(1, "a"): 1, (2, "b"): 1}
+    assert not world.errors("t", world.now)
