@@ -5,7 +5,8 @@ become part of the transaction then, or are one of their own. Until then they li
 file once they are many, so a large COPY takes the disk's room and not the memory's. Whatever goes
 wrong before the end leaves nothing.
 
-Rows that go out are those of a query or of a SUBSCRIBE.
+Rows that go out are those of a query or of a SUBSCRIBE. They go to the client; those of a query may
+go to files instead (`exporting`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from waterclock.adapter.api import ColumnDescription, CopyIn, CopyOut, Response,
 from waterclock.adapter.copy_options import copy_options
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.results import closed
-from waterclock.adapter.sequencer import inserts, queries, subscriptions, writing
+from waterclock.adapter.sequencer import exporting, inserts, queries, subscriptions, writing
 from waterclock.catalog.objects import Privilege, Relation
 from waterclock.persist.rows import row_schema
 from waterclock.sql import ast
@@ -162,6 +163,14 @@ class _Kept:
 
 
 async def _copy_out(session: SqlSession, statement: ast.Copy, parameters: Parameters) -> Response:
+    target = None
+    if statement.location is not None:
+        if isinstance(statement.subject, ast.Subscribe):
+            raise Unsupported(
+                "COPY of SUBSCRIBE to a location is not supported",
+                detail="It has no end, so the files would never be whole.",
+            )
+        target = exporting.Target(session, statement.location, statement.options)
     match statement.subject:
         case ObjectName() as name:
             subject = ast.Query(QueryText(_select(name, statement.columns), name.position))
@@ -171,6 +180,8 @@ async def _copy_out(session: SqlSession, statement: ast.Copy, parameters: Parame
         case ast.Subscribe() as subscribe:
             response = await subscriptions.subscribe(session, subscribe, parameters)
     assert isinstance(response, Rows)
+    if target is not None:
+        return await exporting.export(session, target, response)
     names = [column.name for column in response.columns]
     try:
         options = copy_options(statement.options, statement.direction, names)

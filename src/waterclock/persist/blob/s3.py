@@ -119,6 +119,7 @@ def connect(
     region: str | None = None,
     access_key: str | None = None,
     secret_key: str | None = None,
+    session_token: str | None = None,
 ) -> pafs.S3FileSystem:
     """A client for the service at `endpoint` (`http://host:port`; Amazon's if None).
 
@@ -131,6 +132,7 @@ def connect(
     return pafs.S3FileSystem(
         access_key=access_key,
         secret_key=secret_key,
+        session_token=session_token,
         region=region,
         scheme=scheme,
         endpoint_override=host,

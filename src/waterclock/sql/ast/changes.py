@@ -131,14 +131,19 @@ class Truncate:
 class CopyDirection(Enum):
     FROM_STDIN = "FROM STDIN"
     TO_STDOUT = "TO STDOUT"
+    TO_LOCATION = "TO"
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """COPY. Options of the old syntax have the names of the new one."""
+    """COPY. Options of the old syntax have the names of the new one.
+
+    `location` is the path or URL of files, if these are to be written.
+    """
 
     subject: ObjectName | Query | Subscribe
     direction: CopyDirection
     columns: tuple[Identifier, ...] | None = None
     options: tuple[Option, ...] = ()
     where: ExpressionText | None = None
+    location: str | None = None

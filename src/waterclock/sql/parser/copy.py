@@ -26,23 +26,25 @@ def copy(stream: TokenStream) -> Copy:
     if stream.at_mark("("):
         subject = _subject(stream)
         stream.expect("to")
-        _channel(stream)
-        return Copy(subject, CopyDirection.TO_STDOUT, None, _options(stream))
+        location = _location(stream)
+        return Copy(subject, _outwards(location), None, _options(stream), None, location)
     asked: list[Option] = []
     if stream.at("binary"):
         asked.append(_flag("format", "binary", stream.advance().position))
     table = stream.object_name()
     columns = column_list(stream)
     incoming = stream.expect_any("from", "to") == "from"
-    _channel(stream)
+    location = None if incoming else _location(stream)
+    if incoming:
+        _channel(stream)
     if stream.accept("using") or stream.at("delimiters"):
         asked.append(_old_delimiters(stream))
     asked += _options(stream)
     where = None
     if stream.at("where"):
         where = _where(stream, incoming)
-    direction = CopyDirection.FROM_STDIN if incoming else CopyDirection.TO_STDOUT
-    return Copy(table, direction, columns, tuple(asked), where)
+    direction = CopyDirection.FROM_STDIN if incoming else _outwards(location)
+    return Copy(table, direction, columns, tuple(asked), where, location)
 
 
 def _subject(stream: TokenStream) -> Query | Subscribe:
@@ -54,12 +56,26 @@ def _subject(stream: TokenStream) -> Query | Subscribe:
     return subject
 
 
+def _location(stream: TokenStream) -> str | None:
+    """The location of files; None if the rows go to the client."""
+    if stream.token.kind is Kind.STRING:
+        return stream.string()
+    _channel(stream)
+    return None
+
+
+def _outwards(location: str | None) -> CopyDirection:
+    return CopyDirection.TO_STDOUT if location is None else CopyDirection.TO_LOCATION
+
+
 def _channel(stream: TokenStream) -> None:
-    """The client is the only partner. PostgreSQL takes either word in either direction."""
+    """The client. PostgreSQL takes either word in either direction."""
     if stream.accept_any("stdin", "stdout"):
         return
-    if stream.at("program") or stream.token.kind is Kind.STRING:
-        stream.unsupported("COPY from or to a file or program")
+    if stream.at("program"):
+        stream.unsupported("COPY from or to a program")
+    if stream.token.kind is Kind.STRING:
+        stream.unsupported("COPY from a file")
     stream.fail()
 
 

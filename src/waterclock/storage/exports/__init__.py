@@ -1,0 +1,1 @@
+"""Results written to files outside, by COPY ... TO 'location'."""
