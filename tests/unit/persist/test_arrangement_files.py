@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from waterclock.persist.arrangement import files
 from waterclock.persist.arrangement.arrangement import Arrangement
 from waterclock.persist.arrangement.cover import (
     EVERY_HASH,
@@ -281,6 +282,20 @@ def test_what_can_not_be_made_durable_is_an_error(
         write_run(tmp_path, LAYOUT, COVER, counted(1), settling=settling)
     with pytest.raises(Unavailable, match="the disk is gone"):
         write_run(tmp_path, LAYOUT, COVER, counted(1))
+
+
+def test_a_run_that_is_gone_before_it_is_durable_is_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sync(path: Path, *_: Path) -> None:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
+
+    settling = Settling()
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "_sync", sync)
+        write_run(tmp_path, LAYOUT, COVER, counted(1), settling=settling)
+    with pytest.raises(Damaged, match=COVER.name):
+        settling.finish()
 
 
 def test_a_run_can_be_in_several_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 
 from waterclock.persist.arrangement.cover import Cover
-from waterclock.persist.errors import refused_write
+from waterclock.persist.errors import Damaged, Unavailable, refused_write
 from waterclock.persist.folders import FOLDER_MODE
 
 _TEMPORARY = ".writing"
@@ -94,12 +94,21 @@ class Settling:
             wait(self._going)
 
     def finish(self) -> None:
-        """Wait until the runs that were published are durable."""
+        """Wait until the runs that were published are durable.
+
+        Raises `Damaged` if somebody has removed one of them meanwhile.
+        """
         going, self._going = self._going, []
         wait(going)
-        with unavailable("write", Path("state")):
-            for sync in going:
-                sync.result()
+        try:
+            with unavailable("write", Path("state")):
+                for sync in going:
+                    sync.result()
+        except Unavailable as error:
+            missing = error.__cause__
+            if not isinstance(missing, FileNotFoundError):
+                raise
+            raise Damaged(f'run "{Path(str(missing.filename)).name}" was removed') from missing
 
 
 def try_link(folder: Path, other: Path, covers: Iterable[Cover]) -> bool:

@@ -267,7 +267,8 @@ class KeyedRows:
 
     def settle(self) -> None:
         """What was written is durable. Merges some pieces, in proportion to what was written."""
-        self._settling.finish()
+        with self._distrusting_damage():
+            self._settling.finish()
         self._count_written()
         pieces = 1 + _MERGE_FACTOR * self._written_rows // PIECE_ROWS
         self._written_rows = 0
