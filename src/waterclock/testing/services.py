@@ -165,7 +165,7 @@ class PostgresServer(RestartableService):
                 os.chown(folder, self._account.pw_uid, self._account.pw_gid)
             command = [self._binaries / "initdb", "-D", folder / "data", "--auth=trust"]
             command += ["--username=postgres", "--encoding=UTF8", "--no-sync"]
-            command += ["--locale=C", "--lc-ctype=C.UTF-8"]  # what Waterclock says of itself
+            command += ["--locale=C.UTF-8"]  # what Waterclock says of itself
             with open(folder / "log", "ab") as log:
                 process = self._spawn(command, log)
                 if process.wait(_START_SECONDS) != 0:

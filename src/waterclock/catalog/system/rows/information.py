@@ -99,7 +99,8 @@ class InformationRows:
             "character_set_name": "UTF8",
             "character_repertoire": "UCS",
             "form_of_use": "UTF8",
-            **self.table("pg_catalog", "ucs_basic", "default_collate"),
+            # PostgreSQL names no collation of its catalogue for C.UTF-8.
+            "default_collate_catalog": self._catalog,
         }
 
     def _schemata(self) -> Iterator[Values]:
