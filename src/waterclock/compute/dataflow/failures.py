@@ -97,7 +97,7 @@ _WITHOUT_FAULTS = frozenset(
     f"waterclock.{name}"
     for name in (
         *("Floats", "Angles", "Degrees", "Documents", "NumberTexts"),
-        "NumberReading",
+        *("NumberReading", "Json"),
     )
 )
 """Classes of ours whose methods have a value, if only NaN, for all arguments."""

@@ -40,6 +40,15 @@ public final class Extensions extends AbstractFunction1 {
         "sind", "cosd", "tand", "cotd", "asind", "acosd", "atand", "atan2d"
     };
 
+    /** Functions of JSON that give a text, as they are called in SQL and in Java. */
+    private static final String[][] JSON_TEXTS = {
+        {"normal", "normal"}, {"fault", "fault"}, {"raw_fault", "rawFault"},
+        {"string", "string"}, {"unescaped", "unescaped"}, {"number", "number"},
+        {"member", "member"}, {"element", "element"}, {"at", "at"},
+        {"raw_member", "rawMember"}, {"raw_element", "rawElement"}, {"raw_at", "rawAt"},
+        {"object", "object"}, {"stripped", "stripped"}, {"pretty", "pretty"}
+    };
+
     public Object apply(Object given) {
         SparkSessionExtensions extensions = (SparkSessionExtensions) given;
         for (int n = 0; n < EXACT.length; n++) {
@@ -61,6 +70,11 @@ public final class Extensions extends AbstractFunction1 {
         floats(extensions, Angles.class, ANGLES);
         floats(extensions, Degrees.class, DEGREES);
         add(extensions, Documents.class, "json_contains", "contains", DataTypes.BooleanType);
+        add(extensions, Json.class, "json_pieces", "pieces", TEXTS);
+        for (int n = 0; n < JSON_TEXTS.length; n++) {
+            String[] names = JSON_TEXTS[n];
+            add(extensions, Json.class, "json_" + names[0], names[1], DataTypes.StringType);
+        }
         add(extensions, Texts.class, "room", "room", DataTypes.BooleanType);
         add(extensions, Texts.class, "repeat", "repeat", DataTypes.StringType);
         add(extensions, Texts.class, "lpad", "padLeft", DataTypes.StringType);

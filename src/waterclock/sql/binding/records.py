@@ -65,7 +65,7 @@ class _Rows:
     defaults: Sequence[str] | None
 
     def row(self, value: str) -> str:
-        members = raw.members(value) if self.is_raw else js.members(value)
+        members = js.members(value)
         fields = [f"'f{place}', {self._field(place)}" for place in range(len(self.columns))]
         return let({"m": members}, "r", f"NAMED_STRUCT({', '.join(fields)})")
 
@@ -85,7 +85,7 @@ def _of_array(name: str, value: str, writer: _Rows) -> str:
     is_raw = writer.is_raw
     plain = raw.bare("d.v") if is_raw else "d.v"
     item = raw.bare("x") if is_raw else "x"
-    pieces = raw.pieces("d.v") if is_raw else js.pieces("d.v")
+    pieces = js.pieces("d.v")
     not_array = raised(_WRONG, f"cannot call {name} on a non-array")
     not_object = raised(_WRONG, f"argument of {name} must be an array of objects")
     each = f"CASE WHEN {js.is_object(item)} THEN {writer.row('x')} ELSE {not_object} END"
@@ -107,12 +107,13 @@ def _converted(value: str, declared: PgType, manner: Manner, *, is_raw: bool) ->
         made = cast_sql("w.v", TEXT, declared, manner, explicit=False).sql
     except NoConversion:
         raise NoConversion(f"a column of type {shown(declared)} of JSON") from None
-    return let({"v": js.text_of_json(value)}, "w", f"({made})")
+    text = raw.text_of_json(value) if is_raw else js.text_of_json(value)
+    return let({"v": text}, "w", f"({made})")
 
 
 def _array(value: str, declared: PgType, manner: Manner, *, is_raw: bool) -> str:
     inner = element_type(declared)
-    items = raw.pieces(value) if is_raw else js.pieces(value)
+    items = js.pieces(value)
     nested = raised("0A000", "an array of more than one dimension is not supported")
     text = raised("0A000", "an array of JSON that is written as text is not supported")
     wrong = raised("22P02", "expected JSON array")

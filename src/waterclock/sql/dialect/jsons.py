@@ -2,9 +2,8 @@
 
 A value is its text: members in order of the length of their names, `", "` and `": "` between, every
 number with the digits that it was written with. Spark's own functions of JSON read numbers as
-doubles, so they are not used for anything but the escapes inside a string. Instead a text is cut
-into tokens by a regular expression, and a fold over the tokens that counts brackets finds what lies
-directly in an array or object. All of it is exact, and nothing of it is fast for large documents.
+doubles, so they are not used. What reads, takes apart or writes a whole document is a method of our
+Java class `Json`, which takes one pass over its bytes; what is put together of these is here.
 
 Functions take the SQL of a value and give the SQL of another one. Variables of lambdas are named so
 that an argument never stands inside the lambda that uses it: `let` hands it in. A value that is
@@ -28,14 +27,8 @@ from waterclock.sql.dialect.literals import quoted
 # that repeats with choices in it: Java would take a frame of its stack for each time.
 _STRING = r'"(?s:.*?)(?<!\\)(?:\\\\)*+"'
 _TOKEN = quoted(_STRING + r'|[\[\]{}]|, |: |[^\[\]{},:" ]++')
-_RAW_TOKEN = quoted(_STRING + r'|[\[\]{},:]|[ \t\n\r]++|[^\[\]{},:" \t\n\r]++')
-_BLANK = quoted("^[ \\t\\n\\r]")
 _INTEGER = re.compile(r"\s*[+-]?[0-9]{1,9}")
 NOTHING = "CAST(ARRAY() AS ARRAY<STRING>)"
-_ODD = quoted("[\\x0b\\x0e\\x0f\\x1a-\\x1f]")
-"""Characters whose escape Spark writes in capitals."""
-
-
 _SHORT = re.compile(r"[\w.`]+|'[^']{0,30}'|\(-?[0-9]+\)")
 
 
@@ -71,26 +64,9 @@ def tokens(value: str) -> str:
     return f"REGEXP_EXTRACT_ALL({value}, {_TOKEN}, 0)"
 
 
-def pieces(value: str, *, is_raw: bool = False) -> str:
-    """What lies directly in an array, or names and values of an object in turn; [] of a scalar.
-
-    A raw text is JSON in any form; what lies in it keeps the blanks that it has.
-    """
-    separators = "(',', ':')" if is_raw else "(', ', ': ')"
-    blanks = f" WHEN s.d <= 1 AND t RLIKE {_BLANK} THEN s" if is_raw else ""
-    listed = f"REGEXP_EXTRACT_ALL({value}, {_RAW_TOKEN}, 0)" if is_raw else tokens(value)
-    start = f"NAMED_STRUCT('d', 0, 'c', '', 'o', {NOTHING})"
-    opened = "CASE WHEN s.d = 0 THEN '' ELSE CONCAT(s.c, t) END"
-    closed = "CASE WHEN s.d = 1 THEN '' ELSE CONCAT(s.c, t) END"
-    last = "CASE WHEN s.d = 1 AND s.c <> '' THEN ARRAY_APPEND(s.o, s.c) ELSE s.o END"
-    step = (
-        f"CASE WHEN t IN ('[', '{{') THEN NAMED_STRUCT('d', s.d + 1, 'c', {opened}, 'o', s.o)"
-        f" WHEN t IN (']', '}}') THEN NAMED_STRUCT('d', s.d - 1, 'c', {closed}, 'o', {last})"
-        f" WHEN s.d = 1 AND t IN {separators}"
-        f" THEN NAMED_STRUCT('d', 1, 'c', '', 'o', ARRAY_APPEND(s.o, s.c)){blanks}"
-        " ELSE NAMED_STRUCT('d', s.d, 'c', CONCAT(s.c, t), 'o', s.o) END"
-    )
-    return f"AGGREGATE({listed}, {start}, (s, t) -> {step}, s -> s.o)"
+def pieces(value: str) -> str:
+    """What lies directly in an array, or names and values of an object in turn; [] of a scalar."""
+    return f"WC_JSON_PIECES({value})"
 
 
 def elements(value: str) -> str:
@@ -112,15 +88,12 @@ def members(value: str) -> str:
 
 def unescaped(token: str) -> str:
     """The text of a JSON string."""
-    plain = f"SUBSTRING({token}, 2, LENGTH({token}) - 2)"
-    escaped = f"GET_JSON_OBJECT(CONCAT('[', {token}, ']'), '\\u0024[0]')"
-    return f"(CASE WHEN CONTAINS({token}, {quoted(chr(92))}) THEN {escaped} ELSE {plain} END)"
+    return f"WC_JSON_UNESCAPED({token})"
 
 
 def string_of(text: str) -> str:
     """A text as a JSON string."""
-    odd = raised("0A000", "such a control character in a JSON string is not supported")
-    return f"(CASE WHEN {text} RLIKE {_ODD} THEN {odd} ELSE TO_JSON(CAST({text} AS VARIANT)) END)"
+    return f"WC_JSON_STRING({text})"
 
 
 def string_literal(text: str) -> str:
@@ -158,37 +131,17 @@ def text_of_json(value: str) -> str:
 
 def member(value: str, name: str) -> str:
     """The value of a member, given its name as a JSON string; null if there is none."""
-    found = "GET(FILTER(g.p, (e, i) -> i % 2 = 1 AND GET(g.p, i - 1) = g.k), 0)"
-
-    def taken(v: str, k: str) -> str:
-        return f"(CASE WHEN {is_object(v)} THEN {let({'p': pieces(v), 'k': k}, 'g', found)} END)"
-
-    return held({"v": value, "k": name}, "h", taken)
+    return f"WC_JSON_MEMBER({value}, {name})"
 
 
 def element(value: str, place: str) -> str:
     """An element by its place from 0, or from the end below 0; null if there is none."""
-    index = "CASE WHEN g.n < 0 THEN g.n + SIZE(g.p) ELSE g.n END"
-    found = f"(CASE WHEN {index} >= 0 THEN GET(g.p, {index}) END)"
-
-    def taken(v: str, n: str) -> str:
-        inner = let({"p": elements(v), "n": n}, "g", found)
-        return f"(CASE WHEN NOT {is_object(v)} THEN {inner} END)"
-
-    return held({"v": value, "n": place}, "h", taken)
+    return f"WC_JSON_ELEMENT({value}, {place})"
 
 
 def at_path(value: str, path: str) -> str:
     """What lies at a path, which is an array of texts."""
-    number = "CAST(w.q AS INT)"
-    stepped = (
-        f"CASE WHEN w.q IS NULL THEN NULL WHEN {is_object('w.c')} THEN"
-        f" {member('w.c', string_of('w.q'))}"
-        f" WHEN {is_array('w.c')} AND w.q RLIKE '^\\\\s*[+-]?[0-9]{{1,9}}$'"
-        f" THEN {element('w.c', number)} END"
-    )
-    step = let({"c": "c", "q": "q"}, "w", stepped)
-    return f"AGGREGATE({path}, {value}, (c, q) -> {step})"
+    return f"WC_JSON_AT({value}, {path})"
 
 
 def array_of(items: str) -> str:
@@ -198,12 +151,7 @@ def array_of(items: str) -> str:
 
 def object_of(pairs: str) -> str:
     """A JSON object of structs of `k` and `v`; of several with one name the last counts."""
-    later = "EXISTS(SLICE(o.a, i + 2, SIZE(o.a)), f -> f.k = e.k)"
-    kept = f"FILTER(o.a, (e, i) -> NOT {later})"
-    keyed = "NAMED_STRUCT('n', OCTET_LENGTH(e.k), 'k', e.k, 'v', e.v)"
-    ordered = f"ARRAY_SORT(TRANSFORM({kept}, e -> {keyed}))"
-    texts = f"TRANSFORM({ordered}, e -> CONCAT({string_of('e.k')}, ': ', e.v))"
-    return let({"a": pairs}, "o", f"CONCAT('{{', ARRAY_JOIN({texts}, ', '), '}}')")
+    return f"WC_JSON_OBJECT({pairs})"
 
 
 def canonical(value: str) -> str:
@@ -228,23 +176,7 @@ def shortest(number: Decimal) -> str:
 
 def without_nulls(value: str) -> str:
     """All objects in it without members that are null."""
-    start = f"NAMED_STRUCT('o', {NOTHING}, 'k', '', 'n', FALSE)"
-    # A name waits until the value is known; `n` says that the next token begins a value of it.
-    step = (
-        "CASE WHEN t = ', ' THEN s"
-        " WHEN t = ': ' THEN NAMED_STRUCT('o', SLICE(s.o, 1, SIZE(s.o) - 1),"
-        " 'k', ELEMENT_AT(s.o, -1), 'n', TRUE)"
-        " WHEN s.n AND t = 'null' THEN NAMED_STRUCT('o', s.o, 'k', '', 'n', FALSE)"
-        " WHEN s.n THEN NAMED_STRUCT('o', CONCAT(s.o, ARRAY(CONCAT(s.k, ': '), t)),"
-        " 'k', '', 'n', FALSE)"
-        " ELSE NAMED_STRUCT('o', ARRAY_APPEND(s.o, t), 'k', '', 'n', FALSE) END"
-    )
-    kept = f"AGGREGATE({tokens(value)}, {start}, (s, t) -> {step}, s -> s.o)"
-    comma = (
-        "CASE WHEN b = '' OR RIGHT(b, 1) IN ('{', '[') OR RIGHT(b, 2) = ': ' OR"
-        " t IN ('}', ']') THEN '' ELSE ', ' END"
-    )
-    return f"AGGREGATE({kept}, '', (b, t) -> CONCAT(b, {comma}, t))"
+    return f"WC_JSON_STRIPPED({value})"
 
 
 # --- Changing what lies at a path that is known ---------------------------------------------------

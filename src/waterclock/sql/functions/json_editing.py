@@ -7,28 +7,12 @@ from waterclock.sql.dialect import jsons as js
 from waterclock.sql.dialect import raw_jsons as raw
 from waterclock.sql.dialect.faults import raised
 from waterclock.sql.dialect.letting import let
-from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.types import ANYARRAY, JSON, TEXT_ARRAY
 from waterclock.sql.functions.json_texts import json_text_of
 from waterclock.sql.functions.jsons import path_of
 from waterclock.sql.functions.registry import Function, Refused, SqlRule, Use, scalar
 
 _WRONG = "22023"
-_LINE = quoted("\n")
-
-
-def _pretty(use: Use) -> str:
-    [value] = (each.sql for each in use.arguments)
-    start = "NAMED_STRUCT('d', 0, 'p', '', 'o', '')"
-    down = "CASE WHEN t IN ('[', '{') THEN 1 WHEN t IN (']', '}') THEN -1 ELSE 0 END"
-    closed = f"CONCAT({_LINE}, REPEAT(' ', 4 * s.d - 4), t)"
-    begun = f"CONCAT({_LINE}, REPEAT(' ', 4 * s.d), t)"
-    text = (
-        f"CASE WHEN t IN (']', '}}') THEN {closed} WHEN t = ', ' THEN ','"
-        f" WHEN s.p IN ('[', '{{', ', ') THEN {begun} ELSE t END"
-    )
-    step = f"NAMED_STRUCT('d', s.d + {down}, 'p', t, 'o', CONCAT(s.o, {text}))"
-    return f"AGGREGATE({js.tokens(value)}, {start}, (s, t) -> {step}, s -> s.o)"
 
 
 def _inserted(use: Use) -> str:
@@ -110,7 +94,13 @@ def _extracting(prefix: str, kind: PgType) -> list[Function]:
 
 
 FUNCTIONS: tuple[Function, ...] = (
-    scalar("jsonb_pretty", (JSONB,), TEXT, _pretty, "With a line for each member and element."),
+    scalar(
+        "jsonb_pretty",
+        (JSONB,),
+        TEXT,
+        "WC_JSON_PRETTY({0})",
+        "With a line for each member and element.",
+    ),
     scalar(
         *("jsonb_insert", (JSONB, TEXT_ARRAY, JSONB), JSONB, _inserted),
         "With one more value before the element at a path, or as a new member.",

@@ -45,11 +45,11 @@ def _wrong(name: str, kind: str) -> str:
 
 def _json_rows(prefix: str, kind: PgType) -> list[Function]:
     is_raw = kind == JSON
-    pieces: _Template = raw.pieces if is_raw else js.pieces
-    members: _Template = raw.members if is_raw else js.members
+    pieces, members = js.pieces, js.members
+    text_of: _Template = raw.text_of_json if is_raw else js.text_of_json
 
     def texts(value: str) -> str:
-        return f"TRANSFORM({pieces(value)}, e -> {js.text_of_json('e')})"
+        return f"TRANSFORM({pieces(value)}, e -> {text_of('e')})"
 
     def keys(value: str) -> str:
         return f"TRANSFORM({members(value)}, e -> e.k)"
@@ -58,7 +58,7 @@ def _json_rows(prefix: str, kind: PgType) -> list[Function]:
         return f"TRANSFORM({members(value)}, e -> NAMED_STRUCT('key', e.k, 'value', e.v))"
 
     def each_text(value: str) -> str:
-        pair = f"NAMED_STRUCT('key', e.k, 'value', {js.text_of_json('e.v')})"
+        pair = f"NAMED_STRUCT('key', e.k, 'value', {text_of('e.v')})"
         return f"TRANSFORM({members(value)}, e -> {pair})"
 
     def entry(

@@ -65,7 +65,7 @@ def _array_length(use: Use) -> str:
     of_scalar = raised(_WRONG, "cannot get array length of a scalar")
     plain = raw.bare(value)
     return (
-        f"(CASE WHEN {js.is_array(plain)} THEN SIZE({raw.pieces(value)})"
+        f"(CASE WHEN {js.is_array(plain)} THEN SIZE({js.pieces(value)})"
         f" WHEN {js.is_object(plain)} THEN {of_object} WHEN {value} IS NOT NULL THEN {of_scalar}"
         " END)"
     )
