@@ -201,6 +201,8 @@ select 5 & 3, 5 | 3, 5 # 3, ~5, 1 << 4, 256 >> 2, -5 % 3, @ -5
 select 'a'::char(3) || 'b', 'a'::char(3) = 'a', length('a  '::char(5)), 'abc'::varchar(2) || 'd', 'x'::char
 select 9223372036854775807, -9223372036854775808, 99999999999999999999, 1.0000000000000000001, 0.1e-3, 1e20
 select 100::numeric(5,2), 1.005::numeric(5,2), 12.345::numeric(4,1), (-0.5)::int, 0.5::int, 1.5::int
+select c is distinct from n, n is distinct from c, round(n, 1) is distinct from null, null is not distinct from c / 3, extract(year from ts) is distinct from null, n is distinct from 1.5, (c, n) is distinct from (n, null), array[c] is distinct from array[n], c is not distinct from a from t
+select p.id, q.id from t p join t q on p.c is not distinct from q.n order by 1, 2
 select true and null, false and null, true or null, not null::bool, null is null, null = null, null is distinct from null, (null::int) in (1, null)
 select * from (values (1, 1.5, 'a', date '2020-01-01'), (2, 2.25, null, null)) v order by 1
 select v.column1 from (values (1), (2.5), (3)) v order by 1

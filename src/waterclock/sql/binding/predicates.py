@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
+_NUMERICS = frozenset({"numeric", "_numeric"})
 _REGEXES = frozenset({"~", "~*", "!~", "!~*"})
 
 
@@ -158,6 +159,10 @@ class Predicates:
         """Two operands as they are compared, and whether they are equal, or both null."""
         equal = self._expressions.operators.apply("=", (left, right), at)
         one, other = equal.parts
+        if {name_of(one.type), name_of(other.type)} <= _NUMERICS and one.type != other.type:
+            # "=" brings numbers with and without a scale of their own together by itself.
+            both = self._coercion.common_type(equal.parts, "IS DISTINCT FROM", is_shown=False)
+            one, other = (self._coercion.into(each, both) for each in equal.parts)
         return one, other, f"{_comparable(one)} <=> {_comparable(other)}"
 
     # Ranges and lists
