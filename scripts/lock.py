@@ -7,9 +7,11 @@ environment can hold them together; the largest set comes first, since it leaves
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import maven
@@ -28,6 +30,7 @@ LOCKS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("java", ("requirements/java.in",), ()),
     ("postgres", ("requirements/postgres.in",), ("build", "test")),
     ("dbt", ("requirements/dbt.in",), ()),
+    ("node", ("requirements/node.in",), ()),
 )
 
 
@@ -56,6 +59,7 @@ def main() -> None:
     lock_jars("kafka")
     lock_jars("jdbc")
     lock_jars("debezium")
+    lock_npm("kinesis")
 
 
 def lock_jars(name: str) -> None:
@@ -67,6 +71,23 @@ def lock_jars(name: str) -> None:
     lines += [f"{each.coordinates} sha256:{each.sha256}" for each in found]
     (ROOT / f"requirements/{name}.lock").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"requirements/{name}.lock: {len(found)} jars")
+
+
+def lock_npm(name: str) -> None:
+    """The lock of a set of npm packages, in npm's own form, which has no header."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / name
+        folder.mkdir()
+        wanted = (ROOT / f"requirements/{name}.in").read_text(encoding="utf-8").splitlines()
+        packages = dict(w.rsplit("@", 1) for w in wanted if w and not w.startswith("#"))
+        (folder / "package.json").write_text(json.dumps({"dependencies": packages}))
+        options = ["--package-lock-only", "--omit-lockfile-registry-resolved", "--no-audit"]
+        subprocess.run(["npm", "install", "--prefix", str(folder), *options], check=True)
+        pins = (folder / "package-lock.json").read_text(encoding="utf-8")
+    if "://" in pins:
+        sys.exit(f"requirements/{name}.lock would hold an address; it was not written")
+    (ROOT / f"requirements/{name}.lock").write_text(pins, encoding="utf-8")
+    print(f"requirements/{name}.lock: {len(json.loads(pins)['packages']) - 1} npm packages")
 
 
 if __name__ == "__main__":

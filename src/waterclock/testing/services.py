@@ -243,9 +243,57 @@ class S3Server(Service):
         ).create_dir(name)
 
     def _answers(self) -> bool:
-        with contextlib.suppress(OSError), socket.create_connection((_HOST, self.port), timeout=5):
-            return True
-        return False
+        return _listens(self.port)
+
+
+class KinesisServer(RestartableService):
+    """A server that speaks Kinesis (kinesis-local of npm) and keeps streams in memory; any key and
+    secret are accepted.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        folder = Path(sys.prefix) / "share" / "waterclock" / "kinesis"
+        self._program = folder / "node_modules" / "kinesis-local" / "main.js"
+        beside = Path(sys.executable).with_name("node")
+        self._node = shutil.which("node") or (str(beside) if beside.exists() else None)
+        if self._node is None or not self._program.is_file():
+            raise ServiceMissing("the server for Kinesis is not installed", hint=_REMEDY)
+        self.port, self._tls_port = free_port(), free_port()
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://{_HOST}:{self.port}"
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        assert self._process is None, "the server is running"
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="waterclock-kinesis-"))
+        settings = {
+            "KINESIS_MOCK_PLAIN_PORT": str(self.port),
+            "KINESIS_MOCK_TLS_PORT": str(self._tls_port),
+            "LOG_LEVEL": "WARN",
+            **{f"{each}_DURATION": "1ms" for each in _KINESIS_DURATIONS},
+        }
+        environment = {**os.environ, **settings}
+        log = self._folder / "log"
+        with open(log, "ab") as output:
+            command = [self._node, self._program]
+            self._process = spawn(command, output, cwd=self._program.parent, env=environment)
+        wait_until(self._answers, self._process, log)
+
+    def _answers(self) -> bool:
+        return _listens(self.port)
+
+
+_KINESIS_DURATIONS = ("CREATE_STREAM", "DELETE_STREAM", "MERGE_SHARDS", "SPLIT_SHARD")
+
+
+def _listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((_HOST, port), timeout=5):
+        return True
+    return False
 
 
 def find_postgres_binaries() -> Path:
