@@ -31,7 +31,7 @@ from waterclock.storage.sources.kafka.definition import KafkaDefinition
 from waterclock.storage.sources.kafka.reading import Parts, RangeReader
 from waterclock.storage.sources.kafka.settings import client_settings
 from waterclock.testing.adapter_world import AdapterWorld, Client, adapter_world, rows_of
-from waterclock.testing.crash.kafka import KafkaServer
+from waterclock.testing.crash.kafka import opened
 from waterclock.testing.crash.lives import Life
 from waterclock.testing.kafka import PASSWORD, USER, KafkaBroker, produced
 from waterclock.testing.schema_registry import framed, schema_registry
@@ -55,28 +55,15 @@ def in_world(
     asyncio.run(inside())
 
 
-async def until(
-    client: Client, query: str, is_there: Callable[[list[tuple[Any, ...]]], bool]
-) -> list[tuple[Any, ...]]:
-    """What a query gives as soon as it is what is waited for."""
-    deadline = time.monotonic() + SECONDS
-    while True:
-        found = await client.rows(query)
-        if is_there(found):
-            return found
-        assert time.monotonic() < deadline, f"{query} gives {found[:20]}"
-        await asyncio.sleep(0.05)
-
-
 async def until_rows(client: Client, query: str, expected: list[tuple[Any, ...]]) -> None:
-    await until(client, query, lambda found: sorted(found) == sorted(expected))
+    await client.until(query, lambda found: sorted(found) == sorted(expected))
 
 
 async def status_of(client: Client, source: str, health: str) -> tuple[Any, ...]:
     """The source's status when it has come to that."""
     query = "SELECT name, status, error, details FROM mz_internal.mz_source_statuses"
-    found = await until(
-        client, query, lambda rows: any(r[0] == source and r[1] == health for r in rows)
+    found = await client.until(
+        query, lambda rows: any(r[0] == source and r[1] == health for r in rows)
     )
     return next(row for row in found if row[0] == source)
 
@@ -96,7 +83,7 @@ def test_partitions_and_what_is_known_of_records(tmp_path: Path, kafka_broker: K
             " INCLUDE KEY AS k, PARTITION, OFFSET AS at, TIMESTAMP, HEADERS, HEADER 'h' AS one"
         )
         header = '{"key": "h", "value": "\\\\x76"}'
-        found = await until(client, "SELECT * FROM orders", lambda rows: len(rows) == 3)
+        found = await client.until("SELECT * FROM orders", lambda rows: len(rows) == 3)
         assert sorted(
             (k, text, part, at, stamp.timestamp(), headers, one)
             for k, text, part, at, stamp, headers, one in found
@@ -197,7 +184,7 @@ def test_a_compacted_topic(tmp_path: Path, kafka_broker: KafkaBroker) -> None:
         )
         expected = {(f"k{n}", f"2.{n}") for n in range(200)}
         query = "SELECT key, text FROM compacted"
-        await until(client, query, lambda rows: {r for r in rows if r[0] != "tick"} == expected)
+        await client.until(query, lambda rows: {r for r in rows if r[0] != "tick"} == expected)
         progress = await client.rows('SELECT "offset" FROM compacted_progress')
         assert progress == [(broker.latest("compacted"),)]
 
@@ -585,7 +572,7 @@ def test_all_tables_and_partitions_that_are_added(
         assert await client.rows(tables) == [("a",), ("b",)]
         await write(broker.produce, "all.public.a", [in_transaction(1, 1, "a")])
         await write(broker.produce, "all.transaction", [ended(1, a=1, c=5)])
-        await until(client, "SELECT data FROM a", lambda rows: shown(rows) == ["1.1"])
+        await client.until("SELECT data FROM a", lambda rows: shown(rows) == ["1.1"])
         # The first change of the third transaction goes to a partition that is new
         await write(broker.add_partitions, "all.public.a", 2)
         await write(broker.produce, "all.public.a", [in_transaction(3, 1, "a")], 1)
@@ -596,7 +583,7 @@ def test_all_tables_and_partitions_that_are_added(
         assert shown(await client.rows("SELECT data FROM a")) == ["1.1"]
         await write(broker.produce, "all.public.a", [in_transaction(2, 1, "a")], 0)
         all_of_them = ["1.1", "2.1", "3.1"]
-        await until(client, "SELECT data FROM a", lambda rows: shown(rows) == all_of_them)
+        await client.until("SELECT data FROM a", lambda rows: shown(rows) == all_of_them)
 
     in_world(tmp_path, broker, check)
 
@@ -745,7 +732,7 @@ def test_killed_between_binding_and_append(tmp_path: Path, kafka_broker: KafkaBr
     for partition, records in values.items():
         broker.produce("killed", records, partition)
     assert life(tmp_path, broker, 2400) == 0
-    server = KafkaServer(tmp_path)
+    server = opened(tmp_path)
     try:
         bindings, rows = server.bindings(), server.rows()
     finally:
@@ -762,7 +749,7 @@ def test_killed_between_binding_and_append(tmp_path: Path, kafka_broker: KafkaBr
 
 def found_after(folder: Path) -> tuple[int, dict[Any, int]]:
     """The last binding, whose data is not there."""
-    server = KafkaServer(folder)
+    server = opened(folder)
     try:
         bound, complete = server.uppers()
         assert bound is not None

@@ -10,6 +10,7 @@ oracle, the writer of tables, sessions.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -171,6 +172,18 @@ class Client:
 
     async def tag(self, text: str) -> str:
         return (await self.one(text)).tag
+
+    async def until(
+        self, text: str, is_there: Callable[[list[tuple[Any, ...]]], bool], seconds: float = 240.0
+    ) -> list[tuple[Any, ...]]:
+        """What a query gives as soon as it is what is waited for."""
+        deadline = time.monotonic() + seconds
+        while True:
+            found = await self.rows(text)
+            if is_there(found):
+                return found
+            assert time.monotonic() < deadline, f"{text} gives {found[:20]}"
+            await asyncio.sleep(0.05)
 
     async def fails(self, text: str) -> WaterclockError:
         """The error that the text ends in."""
