@@ -75,6 +75,9 @@ class Upstream:
     is_final: bool = False
     fault: Exception | None = None
     """Raised by every probe while it is there."""
+    hindrance: TransientFault | None = None
+    behind_ms: int = 0
+    """These two are told by every probe."""
     breaks_after: int | None = None
     """A read ends in a crash after so many messages."""
     reads: list[tuple[Range, ...]] = field(default_factory=list)
@@ -142,7 +145,10 @@ class _UpstreamConnector:
         if self._upstream.fault is not None:
             raise self._upstream.fault
         found = self._upstream.frontier
-        return Probe(found, found, self._upstream.is_final)
+        told = self._upstream
+        return Probe(
+            found, found, told.is_final, behind_ms=told.behind_ms, hindrance=told.hindrance
+        )
 
     def read(self, ranges: Sequence[Range]) -> Iterator[Messages]:
         self._upstream.reads.append(tuple(ranges))

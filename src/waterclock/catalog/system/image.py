@@ -282,8 +282,8 @@ class SourceStatistics:
     updates: int
     first_rows_known: int | None
     first_rows_read: int | None
-    offset_known: int
-    offset_committed: int
+    offset_known: int | None
+    offset_committed: int | None
     lag_ms: int | None
 
 

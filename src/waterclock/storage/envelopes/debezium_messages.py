@@ -94,6 +94,7 @@ class DebeziumDecoding:
         if definition.include:
             raise InvalidSource("INCLUDE is not supported with ENVELOPE DEBEZIUM")
         self._origin = definition.origin
+        self._offset_type = definition.offset_type
         self._format = format_of(_wrapped(definition.value), connections)
         known = {column.name: column.type for column in self._format.columns}
         row = known.get(AFTER)
@@ -126,7 +127,7 @@ class DebeziumDecoding:
                 pa.field(MOMENT, pa.int64()),
                 pa.field(SNAPSHOT, pa.bool_()),
                 pa.field(KEYED, pa.bool_()),
-                pa.field(OFFSET, pa.int64(), nullable=False),
+                pa.field(OFFSET, self._offset_type, nullable=False),
                 pa.field(ERROR, pa.string()),
             ]
         )

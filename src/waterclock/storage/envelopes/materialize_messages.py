@@ -74,6 +74,7 @@ class MaterializeDecoding:
         if definition.include:
             raise InvalidSource("INCLUDE is not supported with ENVELOPE MATERIALIZE")
         self._origin = definition.origin
+        self._offset_type = definition.offset_type
         self._format = format_of(_wrapped(definition.value), connections)
         known = {column.name: column.type for column in self._format.columns}
         match known:
@@ -102,7 +103,7 @@ class MaterializeDecoding:
         return pa.schema(
             [
                 *(part for part in parts if part.name in (UPDATES, PROGRESS)),
-                pa.field(OFFSET, pa.int64(), nullable=False),
+                pa.field(OFFSET, self._offset_type, nullable=False),
                 pa.field(ERROR, pa.string()),
             ]
         )

@@ -41,6 +41,18 @@ RECORDS = pa.schema(
     ]
 )
 """Records as connectors give them. A column that no INCLUDE asks for may be all null."""
+LONG_RECORDS = pa.schema(
+    [
+        RECORDS.field("key"),
+        RECORDS.field("value"),
+        pa.field("partition", pa.string()),
+        pa.field("offset", pa.string(), nullable=False),
+        RECORDS.field("timestamp"),
+        RECORDS.field("headers"),
+    ]
+)
+"""The same where partitions have names, and offsets are numbers of any length, in decimal digits.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +136,8 @@ class Included(msgspec.Struct, frozen=True, omit_defaults=True):
     """A column of what is known besides the value.
 
     `what` is `key`, `partition`, `offset`, `timestamp`, `headers` or `header`; `header` names the
-    one that is wanted. The name of the key's column counts only if its format has a single one.
+    one that is wanted. In long records, `shard` and `sequence number` take the place of `partition`
+    and `offset`. The name of the key's column counts only if its format has a single one.
     """
 
     what: str
@@ -162,7 +175,7 @@ EnvelopeDefinition = PlainDefinition | UpsertDefinition | DebeziumDefinition | M
 
 class MessageDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the messages of one output are read. `origin` says where they come from, as errors tell
-    it: `topic "orders"`.
+    it: `topic "orders"`. With `long_offsets` they come as `LONG_RECORDS`.
     """
 
     origin: str
@@ -170,6 +183,12 @@ class MessageDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     key: FormatDefinition | None = None
     include: tuple[Included, ...] = ()
     envelope: EnvelopeDefinition = PlainDefinition()
+    long_offsets: bool = False
+
+    @property
+    def offset_type(self) -> pa.DataType:
+        """The type of `mz_offset` in the messages."""
+        return (LONG_RECORDS if self.long_offsets else RECORDS).field("offset").type
 
     @property
     def takes_notes(self) -> bool:

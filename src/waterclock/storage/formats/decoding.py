@@ -25,6 +25,7 @@ from waterclock.model.schema import (
     Int,
     Json,
     Schema,
+    Text,
     Timestamp,
 )
 from waterclock.persist.rows import DIFF, arrow_type, row_schema
@@ -48,7 +49,10 @@ _INCLUDED: dict[str, ColumnType] = {
     "timestamp": Timestamp(True),
     "headers": Array(Json()),
     "header": Bytes(),
+    "shard": Text(),
+    "sequence number": Text(),
 }
+_NAMES_IN_RECORDS = {"shard": "partition", "sequence number": "offset"}
 _NULL_KEY = "22004 the key of {origin}{place} is null, which an upsert can not be applied to"
 
 
@@ -58,6 +62,7 @@ class RowDecoding:
     def __init__(self, definition: MessageDefinition, connections: Connections = None) -> None:
         """Raises `InvalidSource`."""
         self._origin = definition.origin
+        self._offset_type = definition.offset_type
         self._is_upsert = isinstance(definition.envelope, UpsertDefinition)
         self._value = format_of(definition.value, connections)
         self._key: Format | None = None
@@ -90,7 +95,7 @@ class RowDecoding:
     def messages(self) -> pa.Schema:
         fields = [field.with_nullable(True) for field in row_schema(self._schema)]
         fields += [
-            pa.field(OFFSET, pa.int64(), nullable=False),
+            pa.field(OFFSET, self._offset_type, nullable=False),
             pa.field(DIFF, pa.int64(), nullable=False),
             pa.field(ERROR, pa.string()),
         ]
@@ -143,7 +148,7 @@ def _included(records: pa.RecordBatch, wanted: Included) -> pa.Array:
     if wanted.what == "headers":
         return _headers_shown(records.column("headers"))
     if wanted.what != "header":
-        return records.column(wanted.what)
+        return records.column(_NAMES_IN_RECORDS.get(wanted.what, wanted.what))
     found = []
     for headers in records.column("headers").to_pylist():
         values = [h["value"] for h in headers or () if h["key"] == wanted.header]

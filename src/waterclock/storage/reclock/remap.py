@@ -21,6 +21,8 @@ import numpy.typing as npt
 from waterclock.storage.reclock.progress import Partition, SourceFrontier
 
 Ints = npt.NDArray[np.int64]
+Offsets = npt.NDArray[np.int64] | npt.NDArray[np.object_]
+"""Offsets, as objects of Python's if they may be of any length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +116,15 @@ class Remap:
                 return binding.time
         return None
 
-    def times_of(self, partition: Partition, offsets: Ints) -> Ints:
+    def times_of(self, partition: Partition, offsets: Offsets) -> Ints:
         """The same for many messages, all of which some binding must have passed."""
-        times, uppers = self._course(partition)
+        times, course = self._course(partition)
+        uppers = np.array(course, offsets.dtype)
         places = np.searchsorted(uppers, offsets, side="right")
         assert not len(offsets) or places.max() < len(uppers), "a message is beyond all bindings"
         return times[places]
 
-    def _course(self, partition: Partition) -> tuple[Ints, Ints]:
+    def _course(self, partition: Partition) -> tuple[Ints, list[int]]:
         """The offsets up to which the partition was known, and since when."""
         times: list[int] = []
         uppers: list[int] = []
@@ -130,7 +133,7 @@ class Remap:
             if upper is not None and upper > (uppers[-1] if uppers else -1):
                 times.append(binding.time)
                 uppers.append(upper)
-        return np.array(times, np.int64), np.array(uppers, np.int64)
+        return np.array(times, np.int64), uppers
 
 
 def increments(updates: Iterable[RemapUpdate]) -> list[Increment]:

@@ -4,7 +4,9 @@ Each kind names its gauge of progress in its own words: Kafka has a partition an
 PostgreSQL an LSN. The collection holds these columns; `mz_timestamp`, which progress relations show
 first, is the time of the read and is not stored.
 
-An offset that does not fit 64 bits is held as text, exactly. Where a source has partitions of
+An offset that does not fit 64 bits is held as text, exactly: its decimal digits without leading
+zeros, so that the shorter text is the smaller number, and of two that are equally long the one that
+sorts first. `END` stands for the end of a partition that has one. Where a source has partitions of
 several topics, a partition is called `topic/number` by connectors, and shown as topic and number.
 """
 
@@ -21,15 +23,28 @@ from waterclock.persist.rows import updates as update_rows
 from waterclock.storage.reclock.progress import Partition
 from waterclock.storage.reclock.remap import Element, RemapUpdate
 
+END = 10**129
+"""The offset of a partition after which nothing comes any more, where it is held as text: beyond
+all numbers that services use."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProgressShape:
-    """The columns of a kind's remap, and whether partitions may appear while it runs."""
+    """The columns of a kind's remap, and whether partitions may appear while it runs.
+
+    `end` is what is shown for `END`.
+    """
 
     offset: Column
     partition: Column | None = None
     more_may_appear: bool = False
     topic: Column | None = None
+    end: str | None = None
+
+    @property
+    def counts_offsets(self) -> bool:
+        """Whether sums of offsets say how much there is."""
+        return not isinstance(self.offset.type, Text)
 
     @property
     def schema(self) -> Schema:
@@ -50,8 +65,7 @@ class ProgressShape:
         return found
 
     def _row(self, element: Element) -> tuple[Any, ...]:
-        text = isinstance(self.offset.type, Text)
-        offset = str(element.offset) if text else element.offset
+        offset = element.offset if self.counts_offsets else self._text(element.offset)
         if self.topic is not None:
             topic, number = topic_partition(element.partition)
             return (topic, number, offset)
@@ -61,7 +75,11 @@ class ProgressShape:
         partition: Partition = None if self.partition is None else row[0]
         if self.topic is not None:
             partition = partition_of(row[0], row[1])
-        return Element(partition, int(row[-1]))
+        return Element(partition, END if row[-1] == self.end else int(row[-1]))
+
+    def _text(self, offset: int) -> str:
+        assert offset <= END, "END is beyond all offsets"
+        return self.end if self.end is not None and offset == END else str(offset)
 
 
 def partition_of(topic: str, number: int) -> Partition:
@@ -82,7 +100,9 @@ def _column(name: str, held: Int | Text) -> Column:
 
 KAFKA = ProgressShape(_column("offset", Int(64)), _column("partition", Int(32)), True)
 KAFKA_TOPICS = ProgressShape(KAFKA.offset, KAFKA.partition, True, _column("topic", Text()))
-KINESIS = ProgressShape(_column("sequence_number", Text()), _column("shard_id", Text()), True)
+KINESIS = ProgressShape(
+    _column("sequence_number", Text()), _column("shard_id", Text()), True, end="SHARD_END"
+)
 POSTGRES = ProgressShape(_column("lsn", Int(64)))
 PUBNUB = ProgressShape(_column("timetoken", Int(64)), _column("region", Int(64)), True)
 S3 = ProgressShape(_column("byte_offset", Int(64)), _column("key", Text()), True)

@@ -6,9 +6,10 @@ bound before. It must give the same messages whenever it is asked for the same r
 what makes a source exact after a crash.
 
 Messages come as Arrow: the columns of the output, then `mz_offset`, the source time within their
-partition, then `mz_diff`. Messages of one source time are one transaction: they are read together
-and become visible together, in all outputs. An envelope other than NONE may ask for other columns,
-but `mz_offset` is always among them.
+partition, then `mz_diff`. Where 64 bits are not enough for source times, they are texts of decimal
+digits. Messages of one source time are one transaction: they are read together and become visible
+together, in all outputs. An envelope other than NONE may ask for other columns, but `mz_offset` is
+always among them.
 
 A message that can not be read is data too. It has a column more, `mz_error`: a SQLSTATE, a blank,
 and what is wrong, or null. Such a row is not in the output but in the collection of errors beside
@@ -30,6 +31,7 @@ from waterclock.persist.rows import DIFF, row_schema
 from waterclock.storage.api import ReadCapability
 from waterclock.storage.reclock.progress import Partition, Range, SourceFrontier
 from waterclock.storage.reclock.shape import ProgressShape
+from waterclock.storage.sources.errors import TransientFault
 
 OFFSET = "mz_offset"
 ERROR = "mz_error"
@@ -44,12 +46,18 @@ class Probe:
     `frontier` is what may be bound next; a connector limits it where reading everything at once
     would be too much. `known` is how far the system upstream is. With `is_final`, nothing will ever
     come after the frontier. `rows` is about how many there are before it, for the first contents.
+
+    Where nobody knows how far the system upstream is, `behind_ms` is how much older the frontier is
+    than the newest message there. `hindrance` is what keeps a part of the source from going on; it
+    is shown in the status of the source, while the rest goes on.
     """
 
     frontier: SourceFrontier
     known: SourceFrontier
     is_final: bool = False
     rows: int | None = None
+    behind_ms: int = 0
+    hindrance: TransientFault | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +236,15 @@ class TellsHead(Protocol):
         """How far the system upstream is: all that it has acknowledged is before that, whether it
         can be bound yet or not. Called right before a probe.
         """
+        ...
+
+
+@runtime_checkable
+class Recalls(Protocol):
+    """A connector that wants to know what the source's grouping has noted."""
+
+    def recall(self, notes: Mapping[str, bytes], complete_at_ms: int | None) -> None:
+        """The notes, and the last time at which the source is complete. Called before `resume`."""
         ...
 
 

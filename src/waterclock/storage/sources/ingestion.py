@@ -26,6 +26,7 @@ from waterclock.persist.errors import Fenced, Unavailable
 from waterclock.runtime import SYSTEM, Runtime
 from waterclock.storage.errors import CapabilityInvalid
 from waterclock.storage.reclock.progress import FINISHED, SourceFrontier
+from waterclock.storage.reclock.remap import Offsets
 from waterclock.storage.sources.api import (
     OFFSET,
     Connector,
@@ -36,6 +37,7 @@ from waterclock.storage.sources.api import (
     Kind,
     Messages,
     Probe,
+    Recalls,
     SourceDescription,
     Standing,
     Stateful,
@@ -97,6 +99,8 @@ class Ingestion:
         self._pause_ms = 0
         self._head: SourceFrontier | None = None
         """What the present step has learned of the head."""
+        self._behind_ms = 0
+        """How much older what is bound is than the newest message upstream, if that is told."""
         self.refusal: NotLinearizable | None = None
         """Why recent reads are refused, once that is known."""
         self.status = Status(Health.STARTING, surroundings.clock())
@@ -108,7 +112,9 @@ class Ingestion:
         """How the source is."""
         ledger = self._ledger
         end = None if ledger is None else ledger.complete_to
-        lag = None if end is None else max(0, self._surroundings.clock() - (end - 1))
+        lag = None
+        if end is not None:
+            lag = max(0, self._surroundings.clock() - (end - 1)) + self._behind_ms
         done = replace(self.statistics, lag_ms=lag)
         return SourceReport(self.description.id, self.status, done, dict(self._failed_outputs))
 
@@ -238,7 +244,8 @@ class Ingestion:
     ) -> Outcome:
         """Follow what the probe has found."""
         assert ledger.bound is not None
-        self.statistics = replace(self.statistics, offsets_known=probe.known.total)
+        self.statistics = replace(self.statistics, offsets_known=self._count(probe.known))
+        self._behind_ms = probe.behind_ms
         probe.frontier.require_after(ledger.bound)
         if probe.frontier != ledger.bound:
             pending = ledger.bind(probe.frontier, now)
@@ -252,10 +259,13 @@ class Ingestion:
             ledger.finish(now)
             return self._finished(changed_at)
         had_stalled = self.status.health is Health.STALLED
-        if self._become(Health.RUNNING) and had_stalled:
+        if probe.hindrance is not None:
+            self._become_stalled(probe.hindrance)
+        elif self._become(Health.RUNNING) and had_stalled:
             _log.info("source %s goes on", self.description.name)
         self._look_at_outputs()
-        has_more = probe.is_final or probe.frontier != probe.known
+        is_behind = probe.behind_ms > 0 and probe.hindrance is None
+        has_more = probe.is_final or probe.frontier != probe.known or is_behind
         return Outcome(changed_at, again_ms=0 if has_more else None)
 
     @property
@@ -286,7 +296,7 @@ class Ingestion:
             messages=done.messages + count,
             bytes=done.bytes + size,
             updates=done.updates + updates,
-            offsets_committed=pending.bound.total,
+            offsets_committed=self._count(pending.bound),
         )
         connector.commit(pending.bound)
         return pending.time
@@ -313,7 +323,7 @@ class Ingestion:
             return
         for messages in connector.read(pending.ranges):
             self._require_wanted()
-            offsets = np.asarray(messages.batch.column(OFFSET))
+            offsets = _numbers(messages.batch.column(OFFSET))
             asked = ranges[messages.partition]
             inside = not len(offsets) or (
                 asked.start <= offsets.min() and offsets.max() < asked.end
@@ -341,14 +351,21 @@ class Ingestion:
             self._grouping = self._kind.grouping(definition)
             if self._grouping is not None:
                 self._grouping.resume(ledger.own_notes)
+            if isinstance(connector, Recalls):
+                end = ledger.complete_to
+                connector.recall(ledger.own_notes, None if end is None else end - 1)
             if ledger.bound is not None:
                 connector.resume(ledger.bound)
             self._connector = connector
             self.refusal = None if connector.is_linearizable else self._not_linearizable()
             if ledger.bound is not None and ledger.pending is None:
-                committed = ledger.bound.total
+                committed = self._count(ledger.bound)
                 self.statistics = replace(self.statistics, offsets_committed=committed)
         return self._connector
+
+    def _count(self, frontier: SourceFrontier) -> int | None:
+        """How many offsets are before the frontier, if that says something."""
+        return frontier.total if self._kind.progress.counts_offsets else None
 
     def _not_linearizable(self) -> NotLinearizable:
         reason = self._kind.not_linearizable or "The system upstream does not tell how far it is."
@@ -382,11 +399,14 @@ class Ingestion:
 
     def _stalled(self, error: Exception) -> Outcome:
         told = error if isinstance(error, WaterclockError) else TransientFault(str(error))
-        if self._become(Health.STALLED, told):  # it may be tried for days
-            _log.warning("source %s has stalled: %s", self.description.name, told)
+        self._become_stalled(told)
         self._drop_connector()
         self._pause_ms = min(2 * self._pause_ms or _FIRST_PAUSE_MS, _LONGEST_PAUSE_MS)
         return Outcome(again_ms=self._pause_ms)
+
+    def _become_stalled(self, error: WaterclockError) -> None:
+        if self._become(Health.STALLED, error):  # it may be tried for days
+            _log.warning("source %s has stalled: %s", self.description.name, error)
 
     def _failed(self, error: WaterclockError) -> Outcome:
         _log.error("source %s has failed: %s", self.description.name, error)
@@ -420,3 +440,10 @@ class Ingestion:
             connector.close()
         except (WaterclockError, OSError) as error:
             _log.warning("source %s could not be closed: %s", self.description.name, error)
+
+
+def _numbers(offsets: pa.Array) -> Offsets:
+    """Offsets as numbers, which are exact, however long they are."""
+    if pa.types.is_integer(offsets.type):
+        return np.asarray(offsets)
+    return np.array([int(digits) for digits in offsets.to_pylist()], np.object_)

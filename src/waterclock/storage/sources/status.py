@@ -40,7 +40,8 @@ class Status:
 class Statistics:
     """What a source has done since the server started, and where it stands.
 
-    Offsets are sums over the partitions. `lag_ms` is how long ago the contents were complete.
+    Offsets are sums over the partitions, and None where these say nothing. `lag_ms` is how long ago
+    the contents were complete.
     While the first contents are read, `first_rows_known` is about how many rows they have, if
     anybody knows, and `first_rows_read` how many of these are here; they are seen when all are.
     """
@@ -48,8 +49,8 @@ class Statistics:
     messages: int = 0
     bytes: int = 0
     updates: int = 0
-    offsets_known: int = 0
-    offsets_committed: int = 0
+    offsets_known: int | None = 0
+    offsets_committed: int | None = 0
     lag_ms: int | None = None
     first_rows_known: int | None = None
     first_rows_read: int | None = None
@@ -57,7 +58,7 @@ class Statistics:
     @property
     def lag_offsets(self) -> int:
         """How many offsets are known upstream and not here."""
-        return max(0, self.offsets_known - self.offsets_committed)
+        return max(0, (self.offsets_known or 0) - (self.offsets_committed or 0))
 
 
 @dataclass(frozen=True, slots=True)

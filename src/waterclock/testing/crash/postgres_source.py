@@ -101,7 +101,7 @@ class PostgresSourceServer:
             if report.statistics.updates and not has_moved:
                 has_moved = True
                 print("moved", flush=True)
-            if until is not None and report.statistics.offsets_committed >= until:
+            if until is not None and (report.statistics.offsets_committed or 0) >= until:
                 break
             time.sleep(0.01)
         loop.close()

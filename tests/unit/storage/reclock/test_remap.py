@@ -16,7 +16,15 @@ from waterclock.storage.reclock.remap import (
     increments,
     of_increments,
 )
-from waterclock.storage.reclock.shape import KAFKA, KINESIS, LOAD_GENERATOR, POSTGRES, PUBNUB, S3
+from waterclock.storage.reclock.shape import (
+    END,
+    KAFKA,
+    KINESIS,
+    LOAD_GENERATOR,
+    POSTGRES,
+    PUBNUB,
+    S3,
+)
 
 PM1, PM2, PM3, PM4 = 13, 14, 15, 16
 single = SourceFrontier.single
@@ -187,3 +195,29 @@ def test_the_columns_of_each_kind() -> None:
 def test_rows_keep_what_they_say(shape, partition, offset) -> None:  # type: ignore[no-untyped-def]
     given = [RemapUpdate(Element(partition, offset), 5, -1)]
     assert shape.updates([shape.rows(given)]) == given
+
+
+@pytest.mark.semantics(173)
+def test_offsets_of_any_length_are_bound_and_stamped_exactly() -> None:
+    large = 10**128
+    frontiers = [SourceFrontier({"a": large + n}, True) for n in (0, 5, 6)]
+    updates = history(*zip((PM1, PM2, PM3), frontiers, strict=True))
+    kept = KINESIS.updates([KINESIS.rows(updates)])
+    assert kept == updates
+    remap = Remap.of_updates(kept, more_may_appear=True)
+    assert remap.at(PM2) == frontiers[1]
+    offsets = np.array([large, large + 4, large + 5], np.object_)
+    assert remap.times_of("a", offsets).tolist() == [PM2, PM2, PM3]
+    assert remap.times_of("a", offsets[:0]).tolist() == []
+    assert remap.time_of("a", large + 5) == PM3
+
+
+def test_the_end_of_a_shard_is_beyond_all_its_numbers() -> None:
+    known = SourceFrontier({"a": 10**128 + 7}, True)
+    over = SourceFrontier({"a": END, "b": 0}, True)
+    assert over.covers(known)
+    updates = bound(known, over, PM2)
+    texts = KINESIS.rows(updates).column("sequence_number").to_pylist()
+    assert sorted(texts) == ["0", str(10**128 + 7), "SHARD_END"]
+    assert KINESIS.updates([KINESIS.rows(updates)]) == updates
+    assert over.has_passed("a", 10**129 - 1)

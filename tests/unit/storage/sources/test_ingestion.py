@@ -14,7 +14,7 @@ from waterclock.storage.reclock.progress import Range, SourceFrontier
 from waterclock.storage.reclock.remap import Remap, RemapUpdate
 from waterclock.storage.reclock.shape import KAFKA
 from waterclock.storage.sources.api import SourceDescription
-from waterclock.storage.sources.errors import SourceFault
+from waterclock.storage.sources.errors import SourceFault, TransientFault
 from waterclock.storage.sources.ingestion import Ingestion
 from waterclock.storage.sources.status import Health
 from waterclock.testing.record_world import RecordWorld
@@ -306,3 +306,29 @@ def test_a_source_that_has_no_partition_yet_outlives_a_restart() -> None:
     world.restart()
     world.step()
     assert world.rows("t", world.now) == {("first",): 1}
+
+
+def test_what_hinders_a_part_is_shown_while_the_rest_goes_on(scene: Scene) -> None:
+    scene.upstream.hindrance = TransientFault("partition 1 is slow")
+    first = scene.step()
+    assert scene.stamped() == dict.fromkeys("abcde", first)
+    assert scene.ingestion.status.health is Health.STALLED
+    assert str(scene.ingestion.status.error) == "partition 1 is slow"
+    assert scene.upstream.committed  # the connector is not dropped
+    scene.upstream.hindrance = None
+    scene.step()
+    assert scene.ingestion.status.health is Health.RUNNING
+
+
+def test_lag_counts_what_upstream_says_of_it(scene: Scene) -> None:
+    scene.step()
+    before = scene.ingestion.report().statistics.lag_ms
+    scene.upstream.behind_ms = 60_000
+    outcome = scene.world.step(scene.ingestion)
+    assert outcome.again_ms == 0  # there is more, although nobody knows how much
+    scene.upstream.hindrance = TransientFault("slowly")
+    assert scene.world.step(scene.ingestion).again_ms is None
+    after = scene.ingestion.report().statistics.lag_ms
+    assert before is not None
+    assert after is not None
+    assert after >= 60_000 > before
