@@ -209,6 +209,26 @@ def test_files_and_others(parse: Parse) -> None:
         ExternalConnector("kinesis", None, (Option("arn", StringValue("a")),)),
         formats=Formats(PlainFormat(FormatKind.JSON)),
     )
+    assert parse(
+        "CREATE SOURCE s FROM KINESIS CONNECTION a (STREAM 's', START POSITION LATEST) FORMAT TEXT"
+        " INCLUDE SHARD, SEQUENCE NUMBER AS n"
+    ) == CreateSource(
+        name("s"),
+        ExternalConnector(
+            "kinesis",
+            name("a"),
+            (
+                Option("stream", StringValue("s")),
+                Option("start position", NameValue(name("latest"))),
+            ),
+        ),
+        formats=Formats(PlainFormat(FormatKind.TEXT)),
+        include=(Include(Metadata.SHARD), Include(Metadata.SEQUENCE_NUMBER, Identifier("n"))),
+    )
+    [_, at] = parse(
+        "CREATE SOURCE s FROM KINESIS CONNECTION a (STREAM 's', START POSITION AT TIMESTAMP 't')"
+    ).connector.options
+    assert at == Option("start position at timestamp", StringValue("t"))
     assert parse("CREATE SOURCE s FROM S3 CONNECTION a (BUCKET 'b')") == CreateSource(
         name("s"), ExternalConnector("s3", name("a"), (Option("bucket", StringValue("b")),))
     )
@@ -382,6 +402,7 @@ def test_clusters(parse: Parse) -> None:
         ("CREATE SOURCE s FROM KAFKA CONNECTION k FORMAT CSV", 51),
         ("CREATE SOURCE s FROM KAFKA CONNECTION k INCLUDE FOO", 49),
         ("CREATE SOURCE s FROM KAFKA CONNECTION k INCLUDE HEADER AS x", 56),
+        ("CREATE SOURCE s FROM KINESIS CONNECTION k INCLUDE SEQUENCE", 59),
         ("CREATE SOURCE s FROM KAFKA CONNECTION k ENVELOPE FOO", 50),
         ("CREATE SOURCE s FROM POSTGRES CONNECTION p FOR TABLES", 54),
         ("CREATE SOURCE s FROM POSTGRES CONNECTION p FOR ALL", 51),

@@ -26,6 +26,7 @@ from waterclock.adapter.retention import RETAIN, retained_ms
 from waterclock.adapter.sequencer import (
     file_sources,
     kafka_sources,
+    kinesis_sources,
     postgres_sources,
     webhook_sources,
 )
@@ -434,6 +435,7 @@ _PLANNED_BY: Mapping[type[Any], Callable[[SqlSession, ast.CreateSource], Planned
 }
 _EXTERNALLY_PLANNED_BY: Mapping[str, Callable[[SqlSession, ast.CreateSource], PlannedSource]] = {
     kafka_sources.KIND: kafka_sources.planned,
+    kinesis_sources.KIND: kinesis_sources.planned,
     postgres_sources.KIND: postgres_sources.planned,
 }
 

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING
 
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planned_source import PlannedSource
-from waterclock.adapter.planning import name_of
 from waterclock.adapter.sequencer import debezium_sources
 from waterclock.adapter.sequencer.messages import declared_columns, planned_messages
 from waterclock.adapter.sequencer.naming import full_name
-from waterclock.catalog import privileges
-from waterclock.catalog.objects import Connection, Privilege
+from waterclock.adapter.sequencer.source_connections import connection_of
 from waterclock.sql import ast, options
 from waterclock.sql.ast.common import ListValue, Option
 from waterclock.sql.ast.sources import ExternalConnector
@@ -40,7 +38,7 @@ def planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
     """The source that the statement asks for. Raises what is wrong with it, or upstream."""
     external = statement.connector
     assert isinstance(external, ExternalConnector)
-    connection = _connection(session, external)
+    connection = connection_of(session, external, KIND, "Kafka", "Kafka")
     if any(option.name == debezium_sources.TOPIC for option in external.options):
         return debezium_sources.planned(session, statement, connection)
     if statement.subsources is not None:
@@ -73,22 +71,6 @@ def planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
             external, connection=full_name(core.current, connection.namespace, connection.name)
         ),
     )
-
-
-def _connection(session: SqlSession, external: ExternalConnector) -> Connection:
-    hint = "Use CREATE CONNECTION name TO KAFKA, and FROM KAFKA CONNECTION name."
-    if external.connection is None:
-        raise SyntaxFault("a Kafka source needs a connection", hint=hint)
-    catalog = session.front.core.current
-    found = catalog.named(Connection, name_of(external.connection.parts), session.scope)
-    privileges.check(catalog, session.role.oid, found, Privilege.USAGE)
-    if found.connector != KIND:
-        raise Unsupported(
-            f'connection "{found.name}" does not lead to Kafka',
-            detail=f"It is one to {found.connector}.",
-            hint=hint,
-        )
-    return found
 
 
 def _wanted(asked: Mapping[str, Option]) -> Wanted:

@@ -9,6 +9,7 @@ A key has the format that KEY FORMAT gives, else that of the value.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
@@ -68,6 +69,10 @@ if TYPE_CHECKING:
 KEY_NAME = "key"
 SOURCE_OPTIONS = ("timestamp interval", "timeline", "retain history")
 """Options that WITH (...) accepts."""
+_INCLUDED = (
+    *(Metadata.KEY, Metadata.PARTITION, Metadata.OFFSET, Metadata.TIMESTAMP),
+    *(Metadata.HEADERS, Metadata.HEADER),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +87,29 @@ class PlannedMessages:
 
 
 def planned_messages(
-    session: SqlSession, statement: ast.CreateSource, origin: str, subject: str | None = None
+    session: SqlSession,
+    statement: ast.CreateSource,
+    origin: str,
+    subject: str | None = None,
+    *,
+    key_format: Format | None = None,
+    includes: Collection[Metadata] = _INCLUDED,
+    long_offsets: bool = False,
 ) -> PlannedMessages:
     """What the clauses of the statement ask for. Raises what is wrong with them.
 
-    `origin` is as in `MessageDefinition`. `subject` is what the messages are called in a schema
-    registry, which is asked: so this may take a while.
+    `origin` and `long_offsets` are as in `MessageDefinition`. `subject` is what the messages are
+    called in a schema registry, which is asked: so this may take a while. `key_format` is that of
+    keys without KEY FORMAT, if not that of the value. `includes` is what INCLUDE may ask for.
     """
     if statement.formats is None:
         raise SyntaxFault("this kind of source requires FORMAT")
+    for each in statement.include:
+        if each.what not in includes:
+            raise Unsupported(
+                f"INCLUDE {each.what.value} is not supported for this kind of source",
+                hint=f"There are {', '.join(known.value for known in includes)}.",
+            )
     reader = _Reader(session, statement, subject)
     value, key = statement.formats.value, statement.formats.key
     envelope = _envelope(statement)
@@ -98,13 +117,14 @@ def planned_messages(
     has_key = isinstance(envelope, UpsertDefinition) or any(i.what == "key" for i in include)
     key_definition = None
     if has_key or key is not None:
-        key_definition = reader.key(key or value)
+        key_definition = reader.key(key or key_format or value)
     definition = MessageDefinition(
         origin=origin,
         value=reader.value(value),
         key=key_definition,
         include=include,
         envelope=envelope,
+        long_offsets=long_offsets,
     )
     return PlannedMessages(
         definition,
@@ -245,7 +265,7 @@ def _delimiter(chosen: CsvFormat) -> str:
 def _included(wanted: Include) -> Included:
     if wanted.what is Metadata.HEADER and wanted.alias is None:
         raise SyntaxFault("INCLUDE HEADER requires a name: INCLUDE HEADER 'header' AS name")
-    alias = wanted.alias or Identifier(wanted.what.value.lower())
+    alias = wanted.alias or Identifier(wanted.what.value.lower().replace(" ", "_"))
     return Included(wanted.what.value.lower(), alias.name, wanted.header)
 
 

@@ -86,6 +86,8 @@ class Metadata(Enum):
     TIMESTAMP = "TIMESTAMP"
     HEADERS = "HEADERS"
     HEADER = "HEADER"
+    SHARD = "SHARD"
+    SEQUENCE_NUMBER = "SEQUENCE NUMBER"
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,9 @@ def _strategy(stream: TokenStream, side: str) -> Option:
     return Option(f"{side} strategy", NameValue(ObjectName((words[0],))), position)
 
 
+_SINGLE_WORDS = tuple(each.value.lower() for each in Metadata if " " not in each.value)
+
+
 def include(stream: TokenStream) -> tuple[Include, ...]:
     """`INCLUDE KEY AS k, OFFSET, ...`."""
     stream.expect("include")
@@ -96,7 +99,10 @@ def include(stream: TokenStream) -> tuple[Include, ...]:
 
 
 def _included(stream: TokenStream) -> Include:
-    what = Metadata(stream.expect_any(*(each.value.lower() for each in Metadata)).upper())
+    if stream.accept("sequence", "number"):
+        what = Metadata.SEQUENCE_NUMBER
+    else:
+        what = Metadata(stream.expect_any(*_SINGLE_WORDS).upper())
     header = stream.string() if what is Metadata.HEADER else None
     alias = stream.identifier() if stream.accept("as") else None
     return Include(what, alias, header)

@@ -11,6 +11,7 @@ from waterclock.storage.sources.files import connector as files
 from waterclock.storage.sources.generators import connector as load_generator
 from waterclock.storage.sources.kafka import connector as kafka
 from waterclock.storage.sources.kafka import transactions as kafka_transactions
+from waterclock.storage.sources.kinesis import connector as kinesis
 from waterclock.storage.sources.postgres import connector as postgres
 
 
@@ -21,5 +22,6 @@ def all_kinds() -> Kinds:
         files.NAME: files.KIND,
         kafka.NAME: kafka.KIND,
         kafka_transactions.NAME: kafka_transactions.KIND,
+        kinesis.NAME: kinesis.KIND,
         postgres.NAME: postgres.KIND,
     }

@@ -15,7 +15,7 @@ from typing import ClassVar
 from waterclock.errors import WaterclockError
 from waterclock.storage.formats.choice import registry_at
 from waterclock.storage.sources.api import ConnectionSettings
-from waterclock.storage.sources.aws.clients import access_of
+from waterclock.storage.sources.aws.clients import AwsAccess, access_of
 from waterclock.storage.sources.aws.errors import as_faults, code_of
 from waterclock.storage.sources.errors import TransientFault
 from waterclock.storage.sources.kafka.cluster import Cluster
@@ -61,7 +61,7 @@ def _ask_registry(settings: ConnectionSettings) -> None:
 
 
 def _ask_aws(settings: ConnectionSettings) -> None:
-    """Amazon tells anybody with good keys who they are. Others who speak S3 know buckets only."""
+    """Amazon tells anybody with good keys who they are. Others know buckets only, or streams."""
     access = access_of(settings)
     if access.endpoint is None:
         with closing(access.open("sts")) as sts, as_faults(settings.name, "ask AWS who calls"):
@@ -73,10 +73,20 @@ def _ask_aws(settings: ConnectionSettings) -> None:
                 s3.list_buckets()
         except TransientFault as error:
             cause = error.__cause__
-            if not isinstance(cause, Exception) or code_of(cause) not in _KNOWN_BUT_DENIED:
+            code = code_of(cause) if isinstance(cause, Exception) else ""
+            if code == _NO_S3:
+                _ask_kinesis(access)
+            elif code not in _KNOWN_BUT_DENIED:
                 raise
 
 
+def _ask_kinesis(access: AwsAccess) -> None:
+    with closing(access.open("kinesis")) as kinesis, as_faults(access.name, "list streams"):
+        kinesis.list_streams(Limit=1)
+
+
+_NO_S3 = "404"
+"""The server answers, and has no buckets: it may speak of something else."""
 _KNOWN_BUT_DENIED = frozenset({"AccessDenied", "AccessDeniedException"})
 """The keys are good, and may not list buckets, which a source need not do."""
 _ASKED_BY: Mapping[str, Callable[[ConnectionSettings], None]] = {

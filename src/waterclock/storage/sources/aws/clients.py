@@ -23,7 +23,8 @@ KIND = "aws"
 Service = Literal["kinesis", "s3", "sqs", "sts"]
 _CONNECT_SECONDS = 10
 _READ_SECONDS = 60
-_ATTEMPTS = 4
+_ATTEMPTS: Mapping[Service, int] = {"kinesis": 1, "s3": 4, "sqs": 4, "sts": 4}
+"""How often the library tries a request. Who reads a stream paces its requests itself."""
 _POOL = 32
 _DEFAULT_REGION = "us-east-1"
 """Where an `ENDPOINT` is given, the region matters for signatures only."""
@@ -63,7 +64,7 @@ class AwsAccess:
                 service,
                 region_name=self._region_of(session),
                 endpoint_url=self.endpoint,
-                config=_config(self.endpoint is not None),
+                config=_config(self.endpoint is not None, _ATTEMPTS[service]),
             )
         except ValueError as error:  # an endpoint that is no URL
             raise invalid_connection(self.name, f"{error}.") from None
@@ -126,7 +127,7 @@ class AwsAccess:
 
         def open_sts(service: str, **keys: Any) -> Any:
             where = {"region_name": region, "endpoint_url": self.endpoint}
-            return caller.client(service, **where, **keys, config=_config(False))
+            return caller.client(service, **where, **keys, config=_config(False, _ATTEMPTS["sts"]))
 
         with as_faults(self.name, "get credentials for AWS"):
             source = caller.get_credentials()
@@ -182,7 +183,7 @@ def access_of(settings: ConnectionSettings) -> AwsAccess:
     )
 
 
-def _config(by_path: bool) -> Any:
+def _config(by_path: bool, attempts: int) -> Any:
     """How clients behave. With `by_path`, a bucket is part of the path and not of the host's name,
     as servers other than Amazon's want it."""
     from botocore.config import Config
@@ -190,7 +191,7 @@ def _config(by_path: bool) -> Any:
     return Config(
         connect_timeout=_CONNECT_SECONDS,
         read_timeout=_READ_SECONDS,
-        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+        retries={"mode": "standard", "total_max_attempts": attempts},
         max_pool_connections=_POOL,
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
