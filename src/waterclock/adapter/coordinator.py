@@ -20,7 +20,7 @@ from pathlib import Path
 
 from waterclock.adapter.backpressure import Backpressure
 from waterclock.adapter.budgets import Budgets
-from waterclock.adapter.connections import settings_of
+from waterclock.adapter.connections import open_secret, settings_of
 from waterclock.adapter.errors import SourceFailed
 from waterclock.adapter.holds import Holder, Holds
 from waterclock.adapter.read_holds import ReadHolds
@@ -141,6 +141,8 @@ class Coordinator:
                 self.connection_settings,
                 large_bytes=0 if executors is None else executors.worth_bytes,
                 state_folder=folder / SOURCES / "state",
+                secret=self.secret_value,
+                runtime=self.runtime,
             ),
             partial(self.holds.take, holder=Holder("source")),
             interval_ms=pace.tick_ms,
@@ -172,6 +174,10 @@ class Coordinator:
     def connection_settings(self, connection: GlobalId) -> ConnectionSettings:
         """How to reach what the connection leads to, as it is defined now."""
         return settings_of(self.current, connection, self.secrets)
+
+    def secret_value(self, secret: GlobalId) -> str:
+        """The value of a secret that a source uses, as it is now."""
+        return open_secret(self.current, secret, self.secrets)
 
     def errors_of(self, collection: GlobalId) -> tuple[GlobalId, ...]:
         """The collections that must be empty at a time for this one to have a value then."""

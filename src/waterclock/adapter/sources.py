@@ -17,7 +17,7 @@ from waterclock.catalog.system.image import SourceStatistics, SourceStatus
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
 from waterclock.storage.sources.api import SourceDescription
-from waterclock.storage.sources.status import SourceReport
+from waterclock.storage.sources.status import SourceReport, Status
 
 
 class KeptSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -94,7 +94,7 @@ def statuses(catalog: Catalog, reports: Iterable[SourceReport]) -> tuple[SourceS
             if catalog.try_item(identity) is not None:
                 since = datetime.datetime.fromtimestamp(status.since_ms / 1000, datetime.UTC)
                 error = None if status.error is None else status.error.message
-                details = _details(status.error)
+                details = _details(status)
                 found.append(
                     SourceStatus(str(identity), status.health.value, error, details, since)
                 )
@@ -123,8 +123,16 @@ def statistics(catalog: Catalog, reports: Iterable[SourceReport]) -> tuple[Sourc
     return tuple(found)
 
 
-def _details(error: WaterclockError | None) -> str | None:
-    if error is None or not (error.detail or error.hint):
-        return None
-    told = {"detail": error.detail, "hint": error.hint}
-    return msgspec.json.encode({k: v for k, v in told.items() if v}).decode()
+def _details(status: Status) -> str | None:
+    """What is known of an error besides its message; all that is known of a warning."""
+    told: dict[str, str | None] = {}
+    if status.warning is not None:
+        told = {"warning": status.warning.message, **_told(status.warning)}
+    if status.error is not None:
+        told |= _told(status.error)
+    known = {key: value for key, value in told.items() if value}
+    return msgspec.json.encode(known).decode() if known else None
+
+
+def _told(error: WaterclockError) -> dict[str, str | None]:
+    return {"detail": error.detail, "hint": error.hint}

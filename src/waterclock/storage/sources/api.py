@@ -5,6 +5,11 @@ and is told how far we are (`resume`, `commit`). The data side reads ranges of o
 bound before. It must give the same messages whenever it is asked for the same range, for that is
 what makes a source exact after a crash.
 
+Where upstream gives each message once there are no ranges to read again. Such a system is read by a
+`Receiver`: it hands over what has arrived together with the frontier that this is before, and both
+become durable in one commit. What a crash takes before that was never part of the source; the
+receiver asks for it again where upstream still has it, and otherwise says so in its warning.
+
 Messages come as Arrow: the columns of the output, then `mz_offset`, the source time within their
 partition, then `mz_diff`. Where 64 bits are not enough for source times, they are texts of decimal
 digits. Messages of one source time are one transaction: they are read together and become visible
@@ -25,9 +30,11 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Bytes, Column, Schema, Text
 from waterclock.persist.rows import DIFF, row_schema
+from waterclock.runtime import SYSTEM, Runtime
 from waterclock.storage.api import ReadCapability
 from waterclock.storage.reclock.progress import Partition, Range, SourceFrontier
 from waterclock.storage.reclock.shape import ProgressShape
@@ -241,15 +248,16 @@ class TellsHead(Protocol):
 
 @runtime_checkable
 class Recalls(Protocol):
-    """A connector that wants to know what the source's grouping has noted."""
+    """A connector or receiver that wants to know what was noted for the source as a whole."""
 
     def recall(self, notes: Mapping[str, bytes], complete_at_ms: int | None) -> None:
         """The notes, and the last time at which the source is complete. Called before `resume`."""
         ...
 
 
-class Connector(Protocol):
-    """Reads one source. Used by one thread at a time, but not always by the same.
+class Endpoint(Protocol):
+    """What every source has upstream, whether it can be read again or not. Used by one thread at a
+    time, but not always by the same.
 
     Every method may raise `TransientFault`, after which it is tried again, and `SourceFault` or
     `UpstreamRegressed`, which end the source.
@@ -275,6 +283,18 @@ class Connector(Protocol):
         """What was bound so far. Called once before all probes, also after a restart."""
         ...
 
+    def commit(self, frontier: SourceFrontier) -> None:
+        """Everything before the frontier is durable here; upstream may forget it."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything. Other methods are not called any more."""
+        ...
+
+
+class Connector(Endpoint, Protocol):
+    """Reads a source whose ranges can be read again."""
+
     def probe(self) -> Probe:
         """How far the system upstream is complete now."""
         ...
@@ -283,12 +303,37 @@ class Connector(Protocol):
         """All messages of the ranges, those of a partition in their order for each output."""
         ...
 
-    def commit(self, frontier: SourceFrontier) -> None:
-        """Everything before the frontier is durable here; upstream may forget it."""
-        ...
 
-    def close(self) -> None:
-        """Let go of everything. Other methods are not called any more."""
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What has arrived since the last commit: all of it is before `frontier`, and not before what
+    was bound last.
+
+    `notes` are what the receiver has to remember from then on, and None for what it may forget:
+    they are durable together with the messages. `warning` is what the user should know while the
+    source goes on; it stays until the receiver gives another one or None. With `has_more`, there is
+    more that waits here.
+    """
+
+    frontier: SourceFrontier
+    messages: Sequence[Messages] = ()
+    notes: Mapping[str, bytes | None] = field(default_factory=dict)
+    warning: WaterclockError | None = None
+    has_more: bool = False
+
+
+@runtime_checkable
+class Receiver(Endpoint, Protocol):
+    """Reads a source whose messages come once. What it has to remember is in its notes, and it is
+    told of them (`Recalls`). Its kind has no `grouping`; its sources have a collection of notes.
+    """
+
+    def receive(self) -> Received:
+        """What has arrived. It does not wait for messages, and what it gives is bounded.
+
+        Messages that were given are not given again. If they do not become durable, the receiver
+        is closed, and another one is opened that recalls the notes before them.
+        """
         ...
 
 
@@ -376,8 +421,8 @@ class ConnectionSettings:
 class Surroundings:
     """What connectors are given of the world; without executors, everything is read in place.
 
-    `connection` gives the settings of a connection of the catalog as they are now, so that a
-    changed secret counts when one connects again.
+    `connection` gives the settings of a connection of the catalog as they are now, and `secret` the
+    value of a secret, so that a changed secret counts when one connects again.
     """
 
     clock: Clock
@@ -387,6 +432,9 @@ class Surroundings:
     """From this size on, files and tables are read by the executors: less is read here sooner."""
     state_folder: Path | None = None
     """Where envelopes keep state on disk, each output in a folder of its own; None if nowhere."""
+    secret: Callable[[GlobalId], str] | None = None
+    runtime: Runtime = SYSTEM
+    """Where threads of a receiver come from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,7 +446,7 @@ class Kind:
     """
 
     progress: ProgressShape
-    open: Callable[[bytes, Surroundings], Connector]
+    open: Callable[[bytes, Surroundings], Connector | Receiver]
     envelope: Callable[[bytes, str], Envelope]
     """The envelope of an output, given the definition."""
     grouping: Callable[[bytes], Grouping | None] = lambda _definition: None

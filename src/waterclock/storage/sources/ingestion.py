@@ -1,6 +1,9 @@
 """One source at work: the state machine around a connector and a ledger.
 
 A step looks upstream, binds what is new, reads it, and appends it; or notes that nothing is new.
+Of a system that gives each message once (`api.Receiver`), it takes what has arrived and appends it
+together with the binding.
+
 What goes wrong ends the step, not the loop that drives it: a transient fault lets the source stall
 and be tried again, later and later; a definite one lets it fail for good, with the error for all to
 see. A step that was broken off anywhere is made up for by the next one, here or after a restart,
@@ -25,7 +28,7 @@ from waterclock.model.ids import GlobalId
 from waterclock.persist.errors import Fenced, Unavailable
 from waterclock.runtime import SYSTEM, Runtime
 from waterclock.storage.errors import CapabilityInvalid
-from waterclock.storage.reclock.progress import FINISHED, SourceFrontier
+from waterclock.storage.reclock.progress import FINISHED, Partition, Range, SourceFrontier
 from waterclock.storage.reclock.remap import Offsets
 from waterclock.storage.sources.api import (
     OFFSET,
@@ -38,6 +41,8 @@ from waterclock.storage.sources.api import (
     Messages,
     Probe,
     Recalls,
+    Received,
+    Receiver,
     SourceDescription,
     Standing,
     Stateful,
@@ -91,7 +96,7 @@ class Ingestion:
         self._surroundings = surroundings
         self._open_ledger = open_ledger
         self._ledger: Ledger | None = None
-        self._connector: Connector | None = None
+        self._connector: Connector | Receiver | None = None
         self._envelopes: dict[str, Envelope] = {}
         self._grouping: Grouping | None = None
         self._failed_outputs: dict[GlobalId, Status] = {}
@@ -206,6 +211,8 @@ class Ingestion:
         connector = self._opened_connector(ledger)
         if ledger.bound is None:
             self._begin(ledger, connector)
+        if isinstance(connector, Receiver):
+            return self._received(ledger, connector, demand)
         changed_at = None
         if ledger.pending is not None:
             changed_at = self._applied(ledger, connector, ledger.pending)
@@ -228,9 +235,9 @@ class Ingestion:
             return now
         return demand.time if demand.is_first else max(now, demand.time)
 
-    def _begin(self, ledger: Ledger, connector: Connector) -> None:
+    def _begin(self, ledger: Ledger, connector: Connector | Receiver) -> None:
         start = connector.start()
-        if not self._kind.begins_with_contents:
+        if isinstance(connector, Receiver) or not self._kind.begins_with_contents:
             ledger.begin(start)
             connector.resume(start)
             return
@@ -255,18 +262,78 @@ class Ingestion:
         else:
             self._record_states(ledger)
             ledger.advance(now)
+        is_behind = probe.behind_ms > 0 and probe.hindrance is None
+        has_more = probe.is_final or probe.frontier != probe.known or is_behind
+        return self._went_on(ledger, now, changed_at, has_more=has_more, hindrance=probe.hindrance)
+
+    def _went_on(
+        self,
+        ledger: Ledger,
+        now: int,
+        changed_at: int | None,
+        *,
+        has_more: bool,
+        hindrance: TransientFault | None = None,
+        warning: WaterclockError | None = None,
+    ) -> Outcome:
+        """The outcome of a step that has followed what is upstream."""
         if self._has_ended:
             ledger.finish(now)
             return self._finished(changed_at)
         had_stalled = self.status.health is Health.STALLED
-        if probe.hindrance is not None:
-            self._become_stalled(probe.hindrance)
-        elif self._become(Health.RUNNING) and had_stalled:
-            _log.info("source %s goes on", self.description.name)
+        if hindrance is not None:
+            self._become_stalled(hindrance)
+        elif self._become(Health.RUNNING, warning=warning):
+            if had_stalled:
+                _log.info("source %s goes on", self.description.name)
+            if warning is not None:
+                _log.warning("source %s: %s", self.description.name, warning)
         self._look_at_outputs()
-        is_behind = probe.behind_ms > 0 and probe.hindrance is None
-        has_more = probe.is_final or probe.frontier != probe.known or is_behind
         return Outcome(changed_at, again_ms=0 if has_more else None)
+
+    # Messages that come once
+
+    def _received(self, ledger: Ledger, receiver: Receiver, demand: Demand | None) -> Outcome:
+        """Append what has arrived together with its binding."""
+        received, now = receiver.receive(), self._now(demand)
+        assert ledger.bound is not None
+        assert ledger.pending is None, "what was received is durable with its binding"
+        changed_at = None
+        if received.messages or received.notes or received.frontier != ledger.bound:
+            time = self._append_received(ledger, receiver, received, now)
+            changed_at = time if received.messages else None
+        else:
+            self._record_states(ledger)
+            ledger.advance(now)
+        return self._went_on(
+            ledger, now, changed_at, has_more=received.has_more, warning=received.warning
+        )
+
+    def _append_received(
+        self, ledger: Ledger, receiver: Receiver, received: Received, now: int
+    ) -> int:
+        assert ledger.bound is not None
+        ranges = {each.partition: each for each in received.frontier.ranges_since(ledger.bound)}
+        taken: dict[str, list[Messages]] = {name: [] for name in self.description.outputs}
+        for messages in received.messages:
+            _require_inside(messages, ranges)
+            if messages.output in taken:
+                taken[messages.output].append(messages)
+        changes = {name: e.changes(taken[name]) for name, e in self._envelopes.items()}
+        self._require_wanted()
+        self._record_states(ledger)
+        time, updates = ledger.bind_received(received.frontier, changes, received.notes, now)
+        done = self.statistics
+        self.statistics = replace(
+            done,
+            messages=done.messages + sum(each.batch.num_rows for each in received.messages),
+            bytes=done.bytes + sum(each.batch.nbytes for each in received.messages),
+            updates=done.updates + updates,
+            offsets_known=self._count(received.frontier),
+            offsets_committed=self._count(received.frontier),
+        )
+        receiver.commit(received.frontier)
+        return time
 
     @property
     def _has_ended(self) -> bool:
@@ -323,12 +390,7 @@ class Ingestion:
             return
         for messages in connector.read(pending.ranges):
             self._require_wanted()
-            offsets = _numbers(messages.batch.column(OFFSET))
-            asked = ranges[messages.partition]
-            inside = not len(offsets) or (
-                asked.start <= offsets.min() and offsets.max() < asked.end
-            )
-            assert inside, f"offsets outside {asked} were read"
+            offsets = _require_inside(messages, ranges)
             assert (pending.remap.times_of(messages.partition, offsets) == pending.time).all()
             yield messages
 
@@ -337,7 +399,7 @@ class Ingestion:
             self._ledger = self._open_ledger()
         return self._ledger
 
-    def _opened_connector(self, ledger: Ledger) -> Connector:
+    def _opened_connector(self, ledger: Ledger) -> Connector | Receiver:
         """The connector, told where the source stands. After a fault it is opened anew."""
         if self._connector is None:
             definition = self.description.definition
@@ -351,6 +413,8 @@ class Ingestion:
             self._grouping = self._kind.grouping(definition)
             if self._grouping is not None:
                 self._grouping.resume(ledger.own_notes)
+            if isinstance(connector, Receiver):
+                assert self._grouping is None, "a receiver has the notes of the source as a whole"
             if isinstance(connector, Recalls):
                 end = ledger.complete_to
                 connector.recall(ledger.own_notes, None if end is None else end - 1)
@@ -414,10 +478,16 @@ class Ingestion:
         self._drop_connector()
         return Outcome(is_over=True)
 
-    def _become(self, health: Health, error: WaterclockError | None = None) -> bool:
+    def _become(
+        self,
+        health: Health,
+        error: WaterclockError | None = None,
+        warning: WaterclockError | None = None,
+    ) -> bool:
         """Whether that is news."""
-        new = Status(health, self._surroundings.clock(), error)
+        new = Status(health, self._surroundings.clock(), error, warning)
         if new.is_same(self.status):
+            self.status = replace(self.status, warning=warning)  # its detail may be news
             return False
         self.status = new
         return True
@@ -447,3 +517,12 @@ def _numbers(offsets: pa.Array) -> Offsets:
     if pa.types.is_integer(offsets.type):
         return np.asarray(offsets)
     return np.array([int(digits) for digits in offsets.to_pylist()], np.object_)
+
+
+def _require_inside(messages: Messages, ranges: Mapping[Partition, Range]) -> Offsets:
+    """The offsets of messages, which are in a range that is bound."""
+    offsets = _numbers(messages.batch.column(OFFSET))
+    asked = ranges[messages.partition]
+    inside = not len(offsets) or (asked.start <= offsets.min() and offsets.max() < asked.end)
+    assert inside, f"offsets outside {asked} were read"
+    return offsets

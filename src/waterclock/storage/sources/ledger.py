@@ -13,6 +13,9 @@ Outputs on a timeline of their own, with their errors, are apart: each binding m
 their envelopes say, maybe not at all. Then it is the notes that tell whether a binding's data is
 there, for they move with every one.
 
+Where upstream gives each message once, nothing could be read again. There a binding and its data
+are one commit (`bind_received`), so neither is ever ahead of the other.
+
 It knows nothing of connectors, and decides nothing: see `ingestion`.
 """
 
@@ -294,6 +297,38 @@ class Ledger:
         """
         pending = self.pending
         assert pending is not None
+        tables, uppers = self._tables(changes, own_notes, pending.time)
+        self._append(pending.time, None, tables, uppers)
+        self.pending = None
+        return _count(tables)
+
+    def bind_received(
+        self,
+        frontier: SourceFrontier,
+        changes: Mapping[str, Changes],
+        own_notes: Mapping[str, bytes | None],
+        now: int,
+    ) -> tuple[int, int]:
+        """Bind a later frontier and append what it binds, as one commit: its time, and the number
+        of updates. Raises as `bind` and `apply` do; then nothing has happened.
+        """
+        known = self._settled()
+        time = max(now, _time(self._remap.frontier))
+        bindings = self._shape.rows(bound(known, frontier, time))
+        tables, uppers = self._tables(changes, own_notes, time)
+        self._append(time, bindings, tables, uppers)
+        self.bound, self.bound_at = frontier, time
+        return time, _count(tables)
+
+    def _tables(
+        self,
+        changes: Mapping[str, Changes],
+        own_notes: Mapping[str, bytes | None] | None,
+        time: int,
+    ) -> tuple[dict[GlobalId, pa.Table | None], dict[GlobalId, int]]:
+        """What is appended to each collection at the time, and the uppers of those with times of
+        their own.
+        """
         tables: dict[GlobalId, pa.Table | None] = {}
         uppers: dict[GlobalId, int] = {}
         for name, change in changes.items():
@@ -304,8 +339,8 @@ class Ledger:
                 tables[self._description.errors[name]] = errors
                 uppers[self._description.errors[name]] = uppers[output]
             else:
-                rows = stamped(change.rows, pending.time)
-                self._add_errors(tables, name, change.errors, pending.time)
+                rows = stamped(change.rows, time)
+                self._add_errors(tables, name, change.errors, time)
             named = None if rows is None else rows.rename_columns(self._columns[name])
             tables[output] = named
         noted = {name: change.notes for name, change in changes.items() if change.notes}
@@ -313,10 +348,8 @@ class Ledger:
             noted[SOURCE_WIDE] = own_notes
         if noted:
             assert self._description.notes is not None, "an envelope that notes has where to"
-            tables[self._description.notes] = self._notes.change(noted, pending.time)
-        self._append(pending.time, None, tables, uppers)
-        self.pending = None
-        return sum(table.num_rows for table in tables.values() if table is not None)
+            tables[self._description.notes] = self._notes.change(noted, time)
+        return tables, uppers
 
     def _add_errors(
         self,
@@ -404,6 +437,10 @@ def _writer(store: Store, collection: GlobalId) -> WriteCapability:
     writer = riders.own_writer(store, collection)
     assert writer is not None, "a source that is not finished can be written"
     return writer
+
+
+def _count(tables: Mapping[GlobalId, pa.Table | None]) -> int:
+    return sum(table.num_rows for table in tables.values() if table is not None)
 
 
 def _time(frontier: Frontier[int]) -> int:

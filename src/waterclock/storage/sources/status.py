@@ -25,15 +25,24 @@ class Health(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The health of a source since a moment, and what is wrong, if anything is."""
+    """The health of a source since a moment, and what is wrong, if anything is.
+
+    A warning is about a source that goes on: something that the user should know, and that does not
+    go away by itself.
+    """
 
     health: Health
     since_ms: int
     error: WaterclockError | None = None
+    warning: WaterclockError | None = None
 
     def is_same(self, other: Status) -> bool:
         """Whether a user would see no difference."""
-        return self.health is other.health and str(self.error) == str(other.error)
+        return (
+            self.health is other.health
+            and str(self.error) == str(other.error)
+            and str(self.warning) == str(other.warning)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,29 @@
 A binding is durable before it is read. So a process that ends when a read has given so many
 messages leaves a binding without its data, always at the same place: 0 is between the binding and
 the first message.
+
+What a receiver has given is durable with its binding. So a process that ends when it has given
+something leaves neither; 0 is the first time that it gives anything.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from waterclock.storage.reclock.progress import Range
-from waterclock.storage.sources.api import Connector, Kind, Messages, Surroundings
+from waterclock.storage.sources.api import (
+    Connector,
+    Kind,
+    Messages,
+    Received,
+    Receiver,
+    Surroundings,
+)
 
 _OPTION = "dies="
 
@@ -23,9 +34,23 @@ def mortal(kind: Kind, dies_after: int | None) -> Kind:
     """The kind, with reads that end the process; None is for ever."""
     if dies_after is None:
         return kind
+    times_left = dies_after
 
-    def opened(definition: bytes, surroundings: Surroundings) -> Connector:
+    def received(receive: Callable[[], Received]) -> Received:
+        nonlocal times_left
+        given = receive()
+        if given.messages:
+            if not times_left:
+                os.kill(os.getpid(), signal.SIGKILL)
+            times_left -= 1
+        return given
+
+    def opened(definition: bytes, surroundings: Surroundings) -> Connector | Receiver:
         connector: Any = kind.open(definition, surroundings)
+        if isinstance(connector, Receiver):
+            receiver: Any = connector
+            receiver.receive = partial(received, connector.receive)
+            return connector
         read = connector.read
 
         def deadly(ranges: Sequence[Range]) -> Iterator[Messages]:
