@@ -23,6 +23,7 @@ from waterclock.adapter.planning import name_of
 from waterclock.adapter.secrets import SecretBox
 from waterclock.adapter.sequencer import connection_options
 from waterclock.adapter.sequencer.naming import full_name
+from waterclock.adapter.sequencer.secret_options import secret_named
 from waterclock.catalog import items, privileges
 from waterclock.catalog.catalog import Catalog
 from waterclock.catalog.draft import Draft
@@ -236,11 +237,9 @@ def _complete(
     """The value with the full names of secrets, which are found and may be used."""
     match value:
         case SecretValue(name):
-            secret = catalog.named(Secret, name_of(name.parts), session.scope)
-            privileges.check(catalog, session.role.oid, secret, Privilege.USAGE)
-            full = full_name(catalog, secret.namespace, secret.name)
-            secrets[full.parts] = secret
-            return SecretValue(full)
+            secret, complete_name = secret_named(session, catalog, name)
+            secrets[complete_name.name.parts] = secret
+            return complete_name
         case ListValue(found):
             complete = (_complete(session, catalog, each, secrets) for each in found)
             return ListValue(tuple(each for each in complete if each is not None))

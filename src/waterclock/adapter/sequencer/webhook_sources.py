@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING
 
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planned_source import PlannedSource
-from waterclock.adapter.planning import name_of
 from waterclock.adapter.retention import RETAIN
 from waterclock.adapter.sequencer.messages import declared_columns, declared_schema
-from waterclock.adapter.sequencer.naming import full_name
+from waterclock.adapter.sequencer.secret_options import secret_of
 from waterclock.adapter.webhooks.checks import ALGORITHMS, ENCODINGS, KEY_ENCODINGS, Template
 from waterclock.adapter.webhooks.definition import (
     Check,
@@ -30,11 +29,10 @@ from waterclock.adapter.webhooks.definition import (
     WebhookDefinition,
 )
 from waterclock.adapter.webhooks.rows import RowReader
-from waterclock.catalog import privileges
-from waterclock.catalog.objects import WEBHOOK, Privilege, Secret
+from waterclock.catalog.objects import WEBHOOK, Secret
 from waterclock.persist.schema_codec import encode_schema
 from waterclock.sql import ast, options
-from waterclock.sql.ast.common import Option, SecretValue
+from waterclock.sql.ast.common import Option
 from waterclock.sql.ast.sources import (
     Format,
     FormatKind,
@@ -157,7 +155,7 @@ def _check(
     is_token = any(option.name == "token" for option in connector.check)
     asked = options.by_name(connector.check, _TOKEN_OPTIONS if is_token else _SIGNATURE_OPTIONS)
     given = _required(asked, "token" if is_token else "key")
-    secret, shown = _secret(session, given)
+    secret, shown = secret_of(session, given)
     options_shown = tuple(shown if each is given else each for each in connector.check)
     header = options.text(_required(asked, "header"))
     prefix = _text(asked, "prefix", "")
@@ -195,21 +193,6 @@ def _required(asked: Mapping[str, Option], name: str) -> Option:
             " or CHECK (HMAC 'sha256', KEY SECRET s, HEADER 'name').",
         )
     return asked[name]
-
-
-def _secret(session: SqlSession, option: Option) -> tuple[Secret, Option]:
-    """The secret, which may be used, and the option with its full name."""
-    if not isinstance(option.value, SecretValue):
-        raise SyntaxFault(
-            f"{option.name.upper()} must be given as a secret",
-            option.position,
-            hint="Use CREATE SECRET, and SECRET name as the value.",
-        )
-    catalog = session.front.core.current
-    secret = catalog.named(Secret, name_of(option.value.name.parts), session.scope)
-    privileges.check(catalog, session.role.oid, secret, Privilege.USAGE)
-    full = full_name(catalog, secret.namespace, secret.name)
-    return secret, replace(option, value=SecretValue(full))
 
 
 def _text(asked: Mapping[str, Option], name: str, default: str) -> str:
