@@ -28,6 +28,7 @@ from waterclock.adapter.sequencer import (
     kafka_sources,
     kinesis_sources,
     postgres_sources,
+    pubnub_sources,
     webhook_sources,
 )
 from waterclock.adapter.sequencer.messages import (
@@ -437,6 +438,7 @@ _EXTERNALLY_PLANNED_BY: Mapping[str, Callable[[SqlSession, ast.CreateSource], Pl
     kafka_sources.KIND: kafka_sources.planned,
     kinesis_sources.KIND: kinesis_sources.planned,
     postgres_sources.KIND: postgres_sources.planned,
+    pubnub_sources.KIND: pubnub_sources.planned,
 }
 
 

@@ -13,6 +13,7 @@ from waterclock.storage.sources.kafka import connector as kafka
 from waterclock.storage.sources.kafka import transactions as kafka_transactions
 from waterclock.storage.sources.kinesis import connector as kinesis
 from waterclock.storage.sources.postgres import connector as postgres
+from waterclock.storage.sources.pubnub import connector as pubnub
 
 
 def all_kinds() -> Kinds:
@@ -24,4 +25,5 @@ def all_kinds() -> Kinds:
         kafka_transactions.NAME: kafka_transactions.KIND,
         kinesis.NAME: kinesis.KIND,
         postgres.NAME: postgres.KIND,
+        pubnub.NAME: pubnub.KIND,
     }

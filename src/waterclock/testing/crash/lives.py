@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from typing import BinaryIO
 
 _PACKAGE = "waterclock.testing.crash"
-_MODULES = ("files", "kafka", "kinesis", "postgres_source", "sources", "upserts")
+_MODULES = ("files", "kafka", "kinesis", "postgres_source", "pubnub", "sources", "upserts")
 
 
 class Life:

@@ -92,7 +92,7 @@ class OneSourceServer:
 
     def run(
         self,
-        connection: ConnectionSettings,
+        connection: ConnectionSettings | None,
         is_over: Callable[[Statistics], bool],
         dies_after: int | None,
     ) -> None:
@@ -101,7 +101,7 @@ class OneSourceServer:
             self.storage,
             self.store,
             {self._name: mortal(self._kind, dies_after)},
-            Surroundings(_now_ms, None, lambda _id: connection),
+            Surroundings(_now_ms, None, None if connection is None else lambda _id: connection),
             self.holds.take,
             interval_ms=20,
         )
