@@ -13,6 +13,10 @@ before that moment. It is the right one if none of the tables was written until 
 if nothing was written upstream since the last answer. Else all is asked again, and if that goes on,
 the writes to tables wait for one answer.
 
+Sources that follow one log upstream, as those of one PostgreSQL server do, are bound at one place
+of it and at one time, and the read is at just that time: so writes to any of them are in one order,
+as if they were one source.
+
 What is asked of a source costs other readers nothing: they go on at times that are complete. One
 source that does not answer fails the read after `real_time_recency_timeout`, and no other source
 waits for it.
@@ -35,6 +39,7 @@ from waterclock.oracle.oracle import Timestamp
 from waterclock.sql.options import shown_duration
 from waterclock.storage.reclock.progress import SourceFrontier
 from waterclock.storage.sources.recency import Finding, NotLinearizable, SourceDropped
+from waterclock.storage.sources.together import Group
 
 if TYPE_CHECKING:
     from waterclock.adapter.coordinator import Coordinator
@@ -71,6 +76,9 @@ class Recent:
     read_ts: Timestamp
     """The oracle's, from before they were asked."""
     sources: tuple[Answered, ...]
+    is_joint: bool = False
+    """Whether some of the sources are at one place of their log at `time`, and no other time will
+    do."""
 
     @property
     def heads(self) -> dict[GlobalId, SourceFrontier | None]:
@@ -78,8 +86,9 @@ class Recent:
         return {each.finding.source: each.finding.head for each in self.sources}
 
     @property
-    def ids(self) -> frozenset[GlobalId]:
-        return frozenset(each.finding.source for each in self.sources)
+    def bounds(self) -> dict[GlobalId, SourceFrontier]:
+        """How far the sources are bound."""
+        return {each.finding.source: each.finding.bound for each in self.sources}
 
     def lines(self, name_of: Callable[[GlobalId], str]) -> list[tuple[str, str]]:
         """What EXPLAIN TIMESTAMP shows: four lines for each source."""
@@ -127,15 +136,15 @@ class Asking:
         return await self._found(sources, read_ts, max(at_least, clock(), read_ts))
 
     async def heads_with(
-        self, sources: Collection[GlobalId], tables: Collection[GlobalId]
+        self, sources: Collection[GlobalId], tables: Collection[GlobalId], at_least: int = 0
     ) -> Recent:
         """The same for sources that are read together with tables, as of one moment."""
         before: Recent | None = None
         for attempt in itertools.count(1):
             if attempt % _TRIES == 0:
-                found, is_right = await self._while_writes_wait(sources)
+                found, is_right = await self._while_writes_wait(sources, at_least)
             else:
-                found, time = await self._reserved(sources)
+                found, time = await self._reserved(sources, at_least)
                 changed_at = await asyncio.to_thread(self._complete_tables, found.time, tables)
                 is_still = before is not None and found.time == time and found.heads == before.heads
                 is_right = changed_at <= time or is_still
@@ -144,10 +153,10 @@ class Asking:
             before = found
         raise AssertionError("there is no last attempt")
 
-    async def _reserved(self, sources: Collection[GlobalId]) -> tuple[Recent, int]:
+    async def _reserved(self, sources: Collection[GlobalId], at_least: int) -> tuple[Recent, int]:
         """What is found at a time that was reserved before, and that time."""
         read_ts = self._core.oracle.read_ts()
-        time = self._core.oracle.write_ts(self._upper(sources))
+        time = self._core.oracle.write_ts(max(at_least, self._upper(sources)))
         return await self._found(sources, read_ts, time), time
 
     def _complete_tables(self, time: int, tables: Collection[GlobalId]) -> int:
@@ -155,7 +164,9 @@ class Asking:
         self._core.tables.advance(time)
         return self._core.tables.changed_at(tables)
 
-    async def _while_writes_wait(self, sources: Collection[GlobalId]) -> tuple[Recent, bool]:
+    async def _while_writes_wait(
+        self, sources: Collection[GlobalId], at_least: int
+    ) -> tuple[Recent, bool]:
         """The same while no table is written; False if that took too long."""
         runtime, tables = self._core.runtime, self._core.tables
         begun, ended = asyncio.Event(), runtime.event()
@@ -167,7 +178,7 @@ class Asking:
         )
         try:
             await begun.wait()
-            found, time = await self._reserved(sources)
+            found, time = await self._reserved(sources, at_least)
         finally:
             ended.set()
             held = await asyncio.shield(holding)
@@ -175,11 +186,33 @@ class Asking:
         return found, held and found.time == time
 
     async def _found(self, sources: Collection[GlobalId], read_ts: Timestamp, time: int) -> Recent:
-        time = max(time, self._upper(sources))
-        found = await self._ask(sorted(sources), time, wants_head=True)
-        ends = [f.finding.complete_to for f in found if f.finding.complete_to is not None]
-        bound = [f.finding.bound_at for f in found]
-        return Recent(max([time, *bound, *(end - 1 for end in ends)]), read_ts, tuple(found))
+        groups = self._core.sources.groups(sources)
+        while True:
+            time = max(time, self._upper(sources))
+            alone = sorted(set(sources).difference(*groups))
+            found = await self._ask(alone, time, wants_head=True)
+            for group in groups:
+                found += await self._ask_together(group, time)
+            ends = [f.finding.complete_to for f in found if f.finding.complete_to is not None]
+            bound = [f.finding.bound_at for f in found]
+            last = max([time, *bound, *(end - 1 for end in ends)])
+            if not groups or all(_is_at(each.finding, groups, last) for each in found):
+                return Recent(last, read_ts, tuple(found), is_joint=bool(groups))
+
+    async def _ask_together(self, group: Group, time: int) -> list[Answered]:
+        """Ask the sources of one log upstream for its head, at which all of them are bound."""
+        while True:
+            answer = self._core.sources.ask_together(group, time)
+            try:
+                async with asyncio.timeout(self._left_s()):
+                    found = await asyncio.wrap_future(answer)
+            except TimeoutError:
+                raise self._timeout(sorted(group)) from None
+            finally:
+                answer.cancel()
+            if found is not None:
+                return [Answered(each, self._spent_ms()) for each in found]
+            await self._ask(sorted(group), self._core.runtime.wall_ms(), wants_head=True)
 
     def _upper(self, sources: Collection[GlobalId]) -> int:
         """The first time at which not all of the sources are complete."""
@@ -206,13 +239,13 @@ class Asking:
     async def _ask(
         self, sources: Sequence[GlobalId], time: int, *, wants_head: bool
     ) -> list[Answered]:
-        ask, clock = self._core.sources.ask, self._core.runtime.monotonic_s
+        ask = self._core.sources.ask
         answers = {each: ask(each, time, wants_head=wants_head) for each in sources}
         after: dict[GlobalId, int] = {}
         for source, answer in answers.items():
 
             def note(_: Future[Finding], source: GlobalId = source) -> None:
-                after[source] = round((clock() - self._began_s) * 1000)
+                after[source] = self._spent_ms()
 
             answer.add_done_callback(note)
         try:
@@ -231,6 +264,9 @@ class Asking:
             for each in answers.values():
                 each.cancel()
         return [Answered(each, after[each.source]) for each in found]
+
+    def _spent_ms(self) -> int:
+        return round((self._core.runtime.monotonic_s() - self._began_s) * 1000)
 
     def _left_s(self) -> float | None:
         if not self._timeout_ms:
@@ -269,6 +305,14 @@ class Asking:
             hint="SET real_time_recency = off to read what has been received, or raise"
             " real_time_recency_timeout.",
         )
+
+
+def _is_at(finding: Finding, groups: Sequence[Group], time: int) -> bool:
+    """Whether the contents at the time are those that were found, if that matters."""
+    if not any(finding.source in group for group in groups):
+        return True
+    is_complete = finding.complete_to is None or finding.complete_to > time
+    return is_complete and finding.bound_at <= time
 
 
 def _moved(before: Answered, after: Answered | None) -> Answered:

@@ -25,6 +25,7 @@ from waterclock.adapter.tables import Dependence
 from waterclock.adapter.timelines import require_of_tables
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
+from waterclock.storage.reclock.progress import SourceFrontier
 
 
 class NoReadAfterWrite(WaterclockError):
@@ -66,8 +67,9 @@ class Transaction:
         """Whether the end asks that what was read is unchanged, even if nothing was written."""
         self.moment: Moment | None = None
         self.read_tables: set[GlobalId] = set()
-        self.recent_sources: frozenset[GlobalId] = frozenset()
-        """Sources of which all that was upstream at some moment of the block is seen."""
+        self.recent_sources: dict[GlobalId, SourceFrontier] = {}
+        """Sources of which all that was upstream at some moment of the block is seen, with how far
+        they are bound at its time."""
         self.lasting: list[str] = []
         """The tags of what was done in the block and stays, however it ends."""
         self._read_at: int | None = None
@@ -183,6 +185,12 @@ class Transaction:
     def _place_of(self, name: str) -> int | None:
         places = [place for place, each in enumerate(self._savepoints) if each.name == name]
         return places[-1] if places else None
+
+    def let_go(self, moment: Moment) -> None:
+        """Close a moment that turned out to be of no use."""
+        if self.moment is moment:
+            self.moment = None
+        moment.close()
 
     def close(self) -> None:
         """Let go of everything held."""

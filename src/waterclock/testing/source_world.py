@@ -101,18 +101,21 @@ class Upstream:
         uppers = {partition: len(found) for partition, found in self.partitions.items()}
         return SourceFrontier(uppers, self.more_may_appear)
 
-    def kind(self) -> Kind:
-        """The kind of source that reads it."""
+    def kind(self, log: str | None = None) -> Kind:
+        """The kind of source that reads it; with `log`, one of several that follow its log, which
+        is its only partition.
+        """
 
         def opened(definition: bytes, surroundings: Surroundings) -> Connector:
             del definition, surroundings
-            return _UpstreamConnector(self)
+            return _UpstreamConnector(self) if log is None else _LogReader(self)
 
         def envelope(definition: bytes, output: str) -> Envelope:
             del definition, output
             return Plain()
 
-        return Kind(KAFKA, opened, envelope, not_linearizable="Its carrier pigeons keep no books.")
+        reason = "Its carrier pigeons keep no books."
+        return Kind(KAFKA, opened, envelope, order=lambda *_: log, not_linearizable=reason)
 
 
 class _UpstreamConnector:
@@ -170,6 +173,15 @@ class _UpstreamConnector:
 
     def close(self) -> None:
         pass
+
+
+class _LogReader(_UpstreamConnector):
+    """Implements `FollowsLog`."""
+
+    def probe_to(self, place: SourceFrontier) -> Probe:
+        known = self.probe().known
+        assert known.covers(place), "the place was probed before"
+        return Probe(place, known)
 
 
 def unreachable() -> TransientFault:

@@ -74,8 +74,7 @@ async def _evaluated(
     if as_of is None and not plan.inputs and not plan.bound.uses_mz_now:
         return await _timeless(session, plan)
     asking = asked_of_sources(session, plan, as_of, is_recent=is_recent)
-    recent = None if asking is None else await _recent(session, plan, asking)
-    moment = chosen(session, plan, as_of, recent)
+    moment, recent = await _moment_of(session, plan, as_of, asking)
     try:
         if asking is not None and recent is not None:
             await asking.reach(recent, moment.time)
@@ -89,6 +88,26 @@ async def _evaluated(
         if session.transaction.moment is not moment:
             moment.close()
     return shaped(table, [column.type for column in plan.bound.columns])
+
+
+async def _moment_of(
+    session: SqlSession, plan: Plan, as_of: AsOf | None, asking: Asking | None
+) -> tuple[Moment, Recent | None]:
+    """The moment of a read, and what the sources behind it have found for it."""
+    if asking is None:
+        return chosen(session, plan, as_of), None
+    transaction = session.transaction
+    is_first = not transaction.in_block or transaction.moment is None
+    recent = await _recent(session, plan, asking)
+    moment = chosen(session, plan, as_of, recent)
+    while is_first and recent is not None and recent.is_joint and moment.time > recent.time:
+        at_least = moment.time
+        transaction.let_go(moment)
+        recent = await heads_of(session, asking, plan, at_least)
+        moment = chosen(session, plan, as_of, recent)
+    if transaction.in_block and recent is not None:
+        transaction.recent_sources |= recent.bounds
+    return moment, recent
 
 
 async def _timeless(session: SqlSession, plan: Plan) -> pa.Table:
@@ -128,15 +147,15 @@ def asked_of_sources(
     return Asking(core, milliseconds(session.settings.get("real_time_recency_timeout")))
 
 
-async def heads_of(session: SqlSession, asking: Asking, plan: Plan) -> Recent:
+async def heads_of(session: SqlSession, asking: Asking, plan: Plan, at_least: int = 0) -> Recent:
     """What the sources behind a plan find, at a time that suits the tables read with it too: in a
     block these may be any.
     """
     in_block = session.transaction.in_block
     tables = session.front.core.tables.written if in_block else plan.tables
     if tables:
-        return await asking.heads_with(plan.sources, tables)
-    return await asking.heads(plan.sources)
+        return await asking.heads_with(plan.sources, tables, at_least)
+    return await asking.heads(plan.sources, at_least)
 
 
 async def _recent(session: SqlSession, plan: Plan, asking: Asking) -> Recent | None:
@@ -147,22 +166,22 @@ async def _recent(session: SqlSession, plan: Plan, asking: Asking) -> Recent | N
     transaction = session.transaction
     moment = transaction.moment if transaction.in_block else None
     if moment is None:
-        recent = await heads_of(session, asking, plan)
-        if transaction.in_block:
-            transaction.recent_sources |= recent.ids
-        return recent
-    new = plan.sources - transaction.recent_sources
+        return await heads_of(session, asking, plan)
+    known = transaction.recent_sources
+    new = plan.sources - known.keys()
     if not new:
         return None
     recent = await asking.heads(new, moment.time)
-    if any(each.finding.bound_at > moment.time for each in recent.sources):
+    is_newer = any(each.finding.bound_at > moment.time for each in recent.sources)
+    groups = session.front.core.sources.groups(known.keys() | new)
+    places = [{(known | recent.bounds)[each] for each in group} for group in groups]
+    if is_newer or any(len(each) > 1 for each in places):
         raise NewerThanTransaction(
             "there is data upstream that is newer than the time of the transaction",
             detail="All reads of a transaction are at the time of its first read, and that did not"
             " ask all sources that are read now.",
             hint="Let the first query of the transaction read from all of them, or commit first.",
         )
-    transaction.recent_sources |= recent.ids
     return recent
 
 

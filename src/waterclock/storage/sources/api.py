@@ -23,7 +23,7 @@ it, and while it is there, the output has no value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -255,6 +255,15 @@ class Recalls(Protocol):
         ...
 
 
+@runtime_checkable
+class FollowsLog(Protocol):
+    """A connector of a system whose log several sources follow, each to any place in it."""
+
+    def probe_to(self, place: SourceFrontier) -> Probe:
+        """The same as `probe`, and not beyond a place that another source of the log has probed."""
+        ...
+
+
 class Endpoint(Protocol):
     """What every source has upstream, whether it can be read again or not. Used by one thread at a
     time, but not always by the same.
@@ -454,6 +463,9 @@ class Kind:
     begins_with_contents: bool = False
     """Whether it is first bound together with what is upstream already, all at one time. Otherwise
     nothing is known at first."""
+    order: Callable[[bytes, Surroundings], Hashable] = lambda _definition, _surroundings: None
+    """The log upstream that a source follows, given the definition. Sources that follow the same
+    one have connectors that are `FollowsLog`; None is a log that no other source follows."""
     not_linearizable: str | None = None
     """Why the head is unknown where a connector of the kind is not linearizable: a sentence."""
     farewell: Callable[[bytes, Surroundings], Callable[[], None]] | None = None

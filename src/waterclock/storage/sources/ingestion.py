@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,6 +36,7 @@ from waterclock.storage.sources.api import (
     Ending,
     Envelope,
     Fallible,
+    FollowsLog,
     Grouping,
     Kind,
     Messages,
@@ -56,6 +57,8 @@ from waterclock.storage.sources.status import Health, SourceReport, Statistics, 
 
 _FIRST_PAUSE_MS = 250
 _LONGEST_PAUSE_MS = 30_000
+_LOOKS = 10
+"""How often the partitions of a source are looked at again for a recent read."""
 _log = logging.getLogger(__name__)
 
 
@@ -159,6 +162,38 @@ class Ingestion:
         """The envelopes that keep state on disk."""
         return {name: e for name, e in self._envelopes.items() if isinstance(e, Stateful)}
 
+    # What several sources do together
+
+    @property
+    def order(self) -> Hashable:
+        """The log upstream that the source follows; None if no other source follows it."""
+        try:
+            return self._kind.order(self.description.definition, self._surroundings)
+        except (WaterclockError, OSError):  # the connection is not there any more: a step tells
+            return None
+
+    @property
+    def can_follow(self) -> bool:
+        """Whether the next step may be bound at a place in the log; not during a step. Otherwise it
+        has something else to do first.
+        """
+        ledger = self._ledger
+        if ledger is None or ledger.is_finished or ledger.pending is not None:
+            return False
+        return ledger.bound is not None and isinstance(self._connector, FollowsLog)
+
+    def place(self) -> SourceFrontier | None:
+        """A place in the log upstream behind everything that is acknowledged there; not during a
+        step, and only if the source `can_follow`. None if a step has something to tell first.
+        """
+        assert self._connector is not None
+        try:
+            probe = self._connector.probe()
+        except Exception as error:  # a step finds the same, and knows what to do
+            _log.info("source %s has not told its place: %s", self.description.name, error)
+            return None
+        return probe.frontier if probe.frontier.covers(probe.known) else None
+
     # A step
 
     def step(self, demand: Demand | None = None) -> Outcome:
@@ -221,12 +256,27 @@ class Ingestion:
             ledger.advance(now)
             return Outcome(changed_at)
         asks = demand is not None and demand.wants_head and self.refusal is None
+        if demand is not None and demand.up_to is not None:
+            assert isinstance(connector, FollowsLog), "only such sources are bound together"
+            return self._moved(ledger, connector, connector.probe_to(demand.up_to), now, changed_at)
         if asks and isinstance(connector, TellsHead):
             self._head = connector.head()
-        probe = connector.probe()
+        probe = connector.probe() if self._head is None else self._at_one_moment(connector)
         if asks and self._head is None:
             self._head = probe.known
         return self._moved(ledger, connector, probe, now, changed_at)
+
+    def _at_one_moment(self, connector: Connector) -> Probe:
+        """How far all partitions were at one moment. They are not asked at just the same time; but
+        if two looks agree, of which the head was the first, nothing was written in between. After
+        several that do not, the last one counts.
+        """
+        before, probe = self._head, connector.probe()
+        for _ in range(_LOOKS):
+            if len(probe.known.uppers) < 2 or probe.known == before:
+                break
+            before, probe = probe.known, connector.probe()
+        return probe
 
     def _now(self, demand: Demand | None) -> int:
         """The time of what is bound now, unless something was bound at it already."""

@@ -10,13 +10,14 @@ rest because views over them are too far behind go on resting.
 
 A recent read asks one source alone (`ask`). That source takes a step at once, also when it has
 stalled and would wait longer; all who have asked before the step begins share it (`recency`).
+Several sources that follow one log upstream can be asked to take a step together (`ask_together`).
 """
 
 from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -49,6 +50,15 @@ from waterclock.storage.sources.recency import (
     answer,
 )
 from waterclock.storage.sources.status import Health, SourceReport
+from waterclock.storage.sources.together import (
+    Aligned,
+    Group,
+    JointRequest,
+    JointRequests,
+    Round,
+    answer_all,
+    groups_of,
+)
 
 _THREADS = 32
 _LEAST_REST_S = 0.05
@@ -56,6 +66,8 @@ _LEAST_REST_ASKED_S = 0.01
 """The same for a source that a recent read waits for."""
 _RETRY_ASKED_S = 0.5
 """Retry interval of a stalled source while a recent read waits for it."""
+_JOINT_PATIENCE_S = 1.0
+"""For so long at most a source waits for others that are to take a step together with it."""
 _AFTER_FAILURE_MS = 1000
 _LONGEST_REST_S = 5.0
 """The longest rest of a source because views are behind: who reads it waits for its next step."""
@@ -74,6 +86,8 @@ class _Turn:
     """The same if a recent read waits for it."""
     looked: float = 0.0
     running: Future[None] | None = None
+    round: Round | None = None
+    """The round that the step under way belongs to."""
     is_over: bool = False
     is_pausing: bool = False
     """It has stalled and waits longer than usual; ringing the bell does not change that."""
@@ -108,6 +122,7 @@ class Ingestions:
         self._delay_s = delay_s
         self._turns: dict[GlobalId, _Turn] = {}
         self._errors: dict[GlobalId, GlobalId] = {}
+        self._joint = JointRequests()
         self._farewells = Farewells(store, kinds, surroundings)
         self._runtime = store.runtime
         self._lock = self._runtime.condition()
@@ -167,6 +182,7 @@ class Ingestions:
             for output in turn.ingestion.description.outputs.values():
                 self._errors.pop(output, None)
             unmet = turn.requests.fail()
+            self._lock.notify()
         for request in unmet:
             answer(request, _dropped())
         turn.ingestion.stop()
@@ -216,6 +232,29 @@ class Ingestions:
             answer(request, outcome)
         return request.answer
 
+    def groups(self, sources: Collection[GlobalId]) -> list[Group]:
+        """Those of the sources that follow one log upstream; without sources that are alone."""
+        if len(sources) < 2:
+            return []
+        with self._lock:
+            found = {s: turn.ingestion for s in sources if (turn := self._turns.get(s)) is not None}
+        return groups_of({source: ingestion.order for source, ingestion in found.items()})
+
+    def ask_together(self, group: Group, time: int) -> Future[Aligned]:
+        """Have the sources of a group be complete at the time or a later one, all of them at one
+        place of their log, behind everything that is acknowledged from now on or before. Cancelling
+        the answer withdraws that.
+        """
+        request = JointRequest(time, Future())
+        with self._lock:
+            is_known = not self._closing and group <= self._turns.keys()
+            if is_known:
+                self._joint.add(group, request)
+                self._lock.notify()
+        if not is_known:
+            answer_all([request], None)
+        return request.answer
+
     def reports(self) -> tuple[SourceReport, ...]:
         """How all sources are."""
         with self._lock:
@@ -249,7 +288,9 @@ class Ingestions:
             self._closing = True
             turns = list(self._turns.values())
             unmet = [request for turn in turns for request in turn.requests.fail()]
+            joint = self._joint.take_all()
             self._lock.notify()
+        answer_all(joint, None)
         for request in unmet:
             answer(request, SourceFault("the server is stopping"))
         for turn in turns:
@@ -275,11 +316,31 @@ class Ingestions:
                     return
                 self._hurry()
                 now = self._runtime.monotonic_s()
-                for turn in self._turns.values():
-                    if self._is_idle(turn) and self._due(turn) <= now:
+                awaited = self._begin_rounds(now)
+                for source, turn in self._turns.items():
+                    if self._is_idle(turn) and self._due(turn) <= now and source not in awaited:
                         turn.looked = now
                         turn.running = self._pool.submit(self._look_after, turn)
-                self._lock.wait(self._rest(now))
+                self._lock.wait(self._rest(now, awaited))
+
+    def _begin_rounds(self, now: float) -> set[GlobalId]:
+        """Let sources that are wanted together begin when all of them can. Those that are to wait
+        for others of their group, which are not busy for long.
+        """
+        awaited: set[GlobalId] = set()
+        for group in self._joint.groups():
+            turns = [turn for s in sorted(group) if (turn := self._turns.get(s)) is not None]
+            if len(turns) < len(group) or any(turn.is_over for turn in turns):
+                requests = self._joint.take(group)  # asking one by one tells why
+                self._pool.submit(answer_all, requests, None)
+            elif all(self._is_idle(turn) for turn in turns):
+                joint = Round(group, self._joint.take(group))
+                for turn in turns:
+                    turn.looked, turn.running, turn.round = now, Future(), joint
+                self._pool.submit(self._look_together, turns, joint)
+            elif all(self._is_idle(t) or now - t.looked < _JOINT_PATIENCE_S for t in turns):
+                awaited |= group
+        return awaited
 
     def _hurry(self) -> None:
         """Let those that rest be due at once, if the bell was rung."""
@@ -298,14 +359,49 @@ class Ingestions:
     def _due(turn: _Turn) -> float:
         return min(turn.due, turn.due_asked) if turn.requests else turn.due
 
-    def _rest(self, now: float) -> float | None:
+    def _rest(self, now: float, awaited: Collection[GlobalId]) -> float | None:
         """How long nothing is to be done; None if nobody can say."""
-        waiting = [self._due(turn) for turn in self._turns.values() if self._is_idle(turn)]
+        idle = [(source, turn) for source, turn in self._turns.items() if self._is_idle(turn)]
+        waiting = [self._due(turn) for source, turn in idle if source not in awaited]
+        if awaited:
+            waiting.append(now + _JOINT_PATIENCE_S)
         return max(0.0, min(waiting) - now) if waiting else None
 
-    def _look_after(self, turn: _Turn) -> None:
+    def _look_together(self, turns: Sequence[_Turn], joint: Round) -> None:
+        """Find the place and the time for a round, and let each source take its step."""
+        ready = all(turn.ingestion.can_follow for turn in turns)
+        place = turns[0].ingestion.place() if ready else None
+        standing = [turn.ingestion.reached() for turn in turns]
         with self._lock:
-            demand, served = turn.requests.begin_step(is_due=turn.due <= turn.looked)
+            begins = place is not None and None not in standing and not self._closing
+            if begins:
+                assert place is not None
+                joint.begin(place, [each for each in standing if each is not None])
+                for turn in turns[1:]:
+                    self._pool.submit(self._look_after, turn)
+        if begins:
+            self._look_after(turns[0])
+            return
+        for turn in turns:
+            self._let_rest(turn)
+        answer_all(joint.requests, None)
+
+    def _let_rest(self, turn: _Turn) -> None:
+        """The step of a source in a round is over, or was not begun."""
+        with self._lock:
+            running, turn.running, turn.round = turn.running, None, None
+            self._lock.notify()
+        if running is not None:
+            running.set_result(None)
+
+    def _look_after(self, turn: _Turn) -> None:
+        joint = turn.round
+        with self._lock:
+            demand, served = (
+                turn.requests.begin_step(is_due=turn.due <= turn.looked)
+                if joint is None
+                else (joint.demand, ())
+            )
         try:
             outcome = turn.ingestion.step(demand)
         except (Fenced, Unavailable) as error:
@@ -315,10 +411,14 @@ class Ingestions:
         with self._lock:
             answers = self._answers(turn, outcome, served)
             turn.is_over = outcome.is_over
+            source = turn.ingestion.description.id
+            ends_round = joint is not None and joint.note(source, outcome.reached)
         if outcome.changed_at is not None:
             self._changed(outcome.changed_at)
         for request, told in answers:
             answer(request, told)
+        if joint is not None and ends_round:
+            answer_all(joint.requests, joint.outcome)
         turn.ingestion.tidy()
         outputs = turn.ingestion.description.outputs.values()
         rest_s = self._delay_s(tuple(outputs), outcome.updates) if outcome.updates else 0.0
@@ -330,8 +430,11 @@ class Ingestions:
             retry_s = _RETRY_ASKED_S if outcome.again_ms else _LEAST_REST_ASKED_S
             turn.due_asked = max(turn.looked + retry_s, rested)
             turn.is_pausing = bool(outcome.again_ms) or rest_s > 0
-            turn.running = None
-            self._lock.notify()
+            if joint is None:
+                turn.running = None
+                self._lock.notify()
+        if joint is not None:
+            self._let_rest(turn)
 
     @staticmethod
     def _answers(

@@ -51,6 +51,8 @@ class Demand:
     """Whether the head is to be asked for."""
     wants_news: bool
     """Whether the step is to look upstream at all."""
+    up_to: SourceFrontier | None = None
+    """The place in the log upstream that the step binds and does not go beyond (`together`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,6 +200,36 @@ def test_a_hundred_requests_take_one_question_each_round(stage: Stage) -> None:
     assert upstream.heads == 1
 
 
+@pytest.mark.semantics(130)
+def test_partitions_are_looked_at_until_two_looks_agree(stage: Stage) -> None:
+    """One was looked at, then both were written, the other one later; only then that is seen."""
+    upstream = Upstream({0: [], 1: []})
+    kind, torn = upstream.kind(), [SourceFrontier({0: 0, 1: 1}, True)]
+
+    def opened(definition: bytes, surroundings: Surroundings) -> Connector:
+        connector = kind.open(definition, surroundings)
+        probe = connector.probe
+
+        def looks() -> Probe:
+            if upstream.partitions[0] and torn:
+                return Probe(torn[0], torn.pop())
+            return probe()
+
+        connector.probe = looks  # type: ignore[method-assign]
+        return connector
+
+    source = stage.add(upstream, Kind(kind.progress, opened, kind.envelope))
+    stage.ask(source).result(60)
+    before = upstream.head
+    upstream.partitions[0].append("first")
+    upstream.partitions[1].append("second")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Upstream, "head", property(lambda _: before))
+        found = stage.ask(source).result(60)
+    assert found.bound == SourceFrontier({0: 1, 1: 1}, True)
+    assert not torn
+
+
 def test_a_head_that_can_not_be_bound_yet_is_waited_for(stage: Stage) -> None:
     upstream = Upstream({0: ["a", "b"]}, undecided={0: 1})
     source = stage.add(upstream)

@@ -16,7 +16,7 @@ ends the source. What concerns a single table ends that table only.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -108,12 +108,24 @@ class PostgresSource:
                 f" {shown_lsn(known)}.",
                 hint=HINT,
             )
+        reached = self._received(stream, known)
+        return Probe(SourceFrontier.single(reached), SourceFrontier.single(max(reached, known)))
+
+    def probe_to(self, place: SourceFrontier) -> Probe:
+        assert self._bound, "the source has its first contents"
+        reached = self._received(self._streaming(self._bound), place.uppers[None], is_last=True)
+        return Probe(SourceFrontier.single(reached), place)
+
+    def _received(self, stream: TransactionStream, known: int, *, is_last: bool = False) -> int:
+        """How far everything has come, after waiting for what is known to be there."""
         stream.pull(known, at_most_bytes=_BINDING_BYTES, seconds=_PROBE_SECONDS)
         self._known = known
-        reached = max(self._bound, stream.complete_to)
+        reached = max(
+            self._bound, min(stream.complete_to, known) if is_last else stream.complete_to
+        )
         if reached > self._bound:  # what changes the server's catalog is in its log
             self._look_at_tables()
-        return Probe(SourceFrontier.single(reached), SourceFrontier.single(max(reached, known)))
+        return reached
 
     def _begun(self) -> Probe:
         """Make the slot: as nothing was bound, one that is there was made in vain."""
@@ -284,4 +296,20 @@ def _farewell(definition: bytes, surroundings: Surroundings) -> Callable[[], Non
     return partial(leave, known, settings_of(known, surroundings))
 
 
-KIND = Kind(POSTGRES, _open, _envelope, begins_with_contents=True, farewell=_farewell)
+def _order(definition: bytes, surroundings: Surroundings) -> Hashable:
+    """The log of the server: all of its databases have the same. A copy of a server has its
+    identifier too, and a log of its own at another address.
+    """
+    known = definition_of(definition)
+    options = settings_of(known, surroundings).options
+    return NAME, known.system, options.get("host"), options.get("port", "5432")
+
+
+KIND = Kind(
+    POSTGRES,
+    _open,
+    _envelope,
+    begins_with_contents=True,
+    order=_order,
+    farewell=_farewell,
+)
