@@ -1,7 +1,7 @@
 # Every target sets up what it needs first; that takes about a second when it is there already.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test checks fast setup setup-test fmt lint types docs docs-sql sql-oracle sql-fuzz judge semantics bench crash simulate soak fuzz tpch night lock clean
+.PHONY: help run test checks fast setup setup-test fmt lint types docs docs-sql sql-oracle sql-fuzz judge semantics bench crash simulate soak fuzz tpch night history lock clean
 
 # The first Python 3.11 or later on the PATH; another one: make PYTHON=/path/to/python3.12
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
@@ -108,6 +108,10 @@ soak: setup-test ## everything at once against a real server, judged: for MINUTE
 
 night: setup-test ## all that draws from seeds, with fresh ones: for MINUTES (60), ONLY some runs, from SEED on
 	@$(BIN)/python -m waterclock.testing.night --minutes $${MINUTES:-60} $${ONLY:+--only $$ONLY} $${SEED:+--seed $$SEED}
+
+history: setup-test ## record what clients write upstream and read here, and judge it: SEED (1), READS (2000), FAULTS (6), KEEP it in a file
+	@$(BIN)/python -m waterclock.testing.serial.record --seed $${SEED:-1} --reads $${READS:-2000} \
+		--faults $${FAULTS:-6} $${KEEP:+--keep $$KEEP}
 
 fuzz: setup ## random views against Spark from scratch: from SEED (1000) on, for MINUTES or until stopped
 	@$(BIN)/python -m waterclock.testing.fuzz --verbose --seed $${SEED:-1000} $${MINUTES:+--minutes $$MINUTES}

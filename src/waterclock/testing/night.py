@@ -63,6 +63,9 @@ RUNS: dict[str, Run] = {
         "python -m pytest --timeout=0 -q tests/integration/test_server_kill.py",
         {"WATERCLOCK_KILL_SEED": "{seed}", "WATERCLOCK_KILL_ROUNDS": "4"},
     ),
+    "histories": Run(
+        "python -m waterclock.testing.serial.record --seed {seed} --reads 3000 --faults 8"
+    ),
 }
 """By name. Runs that are quick are done as often as those that are not."""
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.testing.serial.__main__ import groups_of
 from waterclock.testing.serial.checker import check
 from waterclock.testing.serial.history import (
     Append,
@@ -21,6 +20,7 @@ from waterclock.testing.serial.history import (
     load,
     save,
 )
+from waterclock.testing.serial.keys import orders_of, sources_of
 from waterclock.testing.serial.order import Violation
 
 K, T, R = "kafka:a", "table:t", "table:r"
@@ -88,6 +88,14 @@ def test_another_read_may_miss_it_and_a_later_one_may_not_go_back() -> None:
     check(story.operations)
     story.add(Kind.READ, Listed(K, ()))
     story.is_refused("in real time")
+
+
+def test_a_recent_read_of_tables_says_nothing_of_what_is_upstream() -> None:
+    story = Story()
+    story.add(Kind.UPSTREAM, Append(K, 1))
+    story.add(Kind.RECENT, Listed(T, ()))
+    story.add(Kind.READ, Listed(K, ()), Listed(T, ()))
+    check(story.operations)
 
 
 def test_a_write_that_is_lost() -> None:
@@ -185,13 +193,31 @@ def test_several_sources_are_judged_one_by_one() -> None:
     story.add(Kind.UPSTREAM, Append("pg:a", 2))
     story.add(Kind.RECENT, Listed(K, ()), Listed("pg:a", (2,)), begun=begun)
     story.is_refused("in real time")
-    assert len(check(story.operations, groups_of(story.operations))) == 4
+    groups = sources_of(story.operations)
+    assert len(check(story.operations, groups)) == 4
+
+
+def test_sources_of_one_order_are_judged_together_for_recent_reads() -> None:
+    story = Story()
+    begun = story.now()
+    story.add(Kind.UPSTREAM, Append("pg.one:a", 1))
+    story.add(Kind.UPSTREAM, Append("pg.two:a", 2))
+    steps = (Listed("pg.one:a", ()), Listed("pg.two:a", (2,)))
+    story.add(Kind.READ, *steps, begun=begun)
+    groups = orders_of(story.operations), sources_of(story.operations)
+    assert [len(found) for found in groups] == [1, 2]
+    check(story.operations, *groups)
+    story.add(Kind.RECENT, *steps, begun=begun)
+    with pytest.raises(Violation, match="in real time"):
+        check(story.operations, *groups)
 
 
 def test_a_history_is_kept_in_a_file(tmp_path: Path) -> None:
     story = Story()
     story.add(Kind.UPSTREAM, Append(K, 1), outcome=Outcome.UNKNOWN)
     story.add(Kind.RECENT, Listed(K, (1,)), Found(R, None), Write(R, 4))
+    story.add(Kind.RECENT, Listed(K, ()), Listed(T, (2, 3)))
+    story.add(Kind.READ, Listed(T, (3,)))
     save(story.operations, tmp_path / "history.jsonl")
     assert load(tmp_path / "history.jsonl") == story.operations
 

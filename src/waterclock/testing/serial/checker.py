@@ -9,8 +9,9 @@ asked for:
   before they began. But all that is done here is in the order of real time, and so are recent reads
   with what is written upstream.
 
-Over several sources there is no common order of the writes upstream. There each source is judged
-alone, with the tables: one sees one's own writes, reads are recent, and what was read stays so.
+Over several sources there is no common order of the writes upstream, unless they follow one log.
+There each source is judged alone, with the tables: one sees one's own writes, reads are recent, and
+what was read stays so.
 """
 
 from __future__ import annotations
@@ -31,29 +32,37 @@ Node = int | tuple[str, int]
 class Verdict:
     """What was checked and held."""
 
+    what: str
     operations: Counter[str]
     edges: Counter[str]
 
     def lines(self) -> list[str]:
         done = ", ".join(f"{count} {kind}" for kind, count in sorted(self.operations.items()))
         told = ", ".join(f"{count} {why}" for why, count in sorted(self.edges.items()))
-        return [f"operations: {done}", f"edges: {told}", "no cycle"]
+        return [self.what, f"  operations: {done}", f"  edges: {told}", "  no cycle"]
 
 
-def check(history: History, groups: Sequence[frozenset[Key]] | None = None) -> list[Verdict]:
+def check(
+    history: History,
+    orders: Sequence[frozenset[Key]] | None = None,
+    sources: Sequence[frozenset[Key]] | None = None,
+) -> list[Verdict]:
     """Raise `Violation` unless the history is what is promised.
 
-    `groups` are the keys of each source together with those of the tables, for a history of several
-    sources.
+    `orders` are the keys that are to be strictly serializable: those of one source, or of several
+    that share an order upstream, together with those of the tables. `sources` are the keys of each
+    source together with those of the tables, which are to be serializable.
     """
-    verdicts = []
-    for keys in groups if groups is not None else [keys_of(history)]:
-        part = [found for each in history if (found := each.on(keys)) is not None]
-        verdicts += [_checked(part, strict=True), _checked(part, strict=False)]
+    everything = [keys_of(history)]
+    orders = everything if orders is None else orders
+    verdicts = [_checked(history, keys, strict=True) for keys in orders]
+    verdicts += [_checked(history, keys, strict=False) for keys in sources or orders]
     return verdicts
 
 
-def _checked(history: History, *, strict: bool) -> Verdict:
+def _checked(history: History, keys: frozenset[Key], *, strict: bool) -> Verdict:
+    history = [found for each in history if (found := each.on(keys)) is not None]
+    what = ", ".join(sorted({key.partition(":")[0] for key in keys}))
     if strict:
         history = _promised(history)
     happened = [each for each in history if each.outcome is not Outcome.FAILED]
@@ -70,7 +79,8 @@ def _checked(history: History, *, strict: bool) -> Verdict:
     if cycle is not None:
         raise Violation(_told(cycle, by_number))
     kinds = Counter(str(each.kind) for each in happened)
-    return Verdict(kinds, Counter(edge.why for edge in edges))
+    promise = "strictly serializable, with recent reads" if strict else "serializable, all reads"
+    return Verdict(f"{what}: {promise}", kinds, Counter(edge.why for edge in edges))
 
 
 def _promised(history: History) -> list[Operation]:
@@ -91,8 +101,9 @@ def _real_time(history: History, *, strict: bool) -> Iterator[tuple[Node, Node]]
     """Edges from what had ended to what began after, by way of moments in a chain.
 
     There are two chains if not everything is in one order: what is written upstream is only before
-    recent reads and other writes upstream, and only behind those.
+    recent reads of its source and other writes upstream, and only behind those.
     """
+    sources = keys_of(each for each in history if each.kind is Kind.UPSTREAM)
     everything = dict.fromkeys(Kind, ("all",))
     apart = {
         Kind.UPSTREAM: ("upstream",),
@@ -101,16 +112,20 @@ def _real_time(history: History, *, strict: bool) -> Iterator[tuple[Node, Node]]
         Kind.READ: ("here",),
     }
     chains = everything if strict else apart
-    for name in {name for names in chains.values() for name in names}:
-        yield from _chain(name, [each for each in history if name in chains[each.kind]])
+    for name in sorted({name for names in chains.values() for name in names}):
+        inside = [each for each in history if name in chains[each.kind]]
+        if name == "upstream":
+            inside = [each for each in inside if each.on(sources) is not None]
+        yield from _chain(name, inside)
 
 
 def _chain(name: str, history: History) -> Iterator[tuple[Node, Node]]:
+    # What has ended when another one begins, to the clock's precision, may have ended after that.
     moments = [(each.begun, 1, each) for each in history]
-    moments += [(each.ended, 0, each) for each in history if each.ended is not None]
+    moments += [(each.ended, 2, each) for each in history if each.ended is not None]
     count = 0
-    for _, is_begin, each in sorted(moments, key=lambda moment: moment[:2]):
-        if is_begin:
+    for _, which, each in sorted(moments, key=lambda moment: moment[:2]):
+        if which == 1:
             if count:
                 yield (f"{_TIME} {name}", count), each.number
             continue

@@ -4,13 +4,14 @@ An operation is a transaction of one client: appends to lists, writes to registe
 either. Every value is appended or written once in a history, so that who reads it tells whom it has
 seen. Moments are numbers that grow; an operation whose outcome nobody knows has no end.
 
-In a file an operation is a line of JSON.
+In a file an operation is a line of JSON. The first line has the longest reading of each list; where
+another one is the beginning of that, only its length is written.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -135,28 +136,45 @@ _KINDS = {name: kind for kind, name in _NAMES.items()}
 
 
 def save(history: History, path: Path) -> None:
-    """One line for each operation."""
+    """One line for each operation, after the one with the lists."""
+    longest = _longest(history)
     with path.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(longest, separators=(",", ":")) + "\n")
         for each in history:
-            steps = [
-                [
-                    _NAMES[type(step)],
-                    step.key,
-                    step.values if isinstance(step, Listed) else step.value,
-                ]
-                for step in each.steps
-            ]
+            steps = [[_NAMES[type(s)], s.key, _written(s, longest)] for s in each.steps]
             line = [each.number, each.client, each.kind, each.begun, each.ended, each.outcome]
             file.write(json.dumps([*line, steps], separators=(",", ":")) + "\n")
+
+
+def _longest(history: History) -> dict[Key, tuple[Value, ...]]:
+    found: dict[Key, tuple[Value, ...]] = {}
+    for each in history:
+        for step in each.steps:
+            if isinstance(step, Listed):
+                found[step.key] = max(found.get(step.key, ()), step.values, key=len)
+    return found
+
+
+def _written(step: Step, longest: Mapping[Key, tuple[Value, ...]]) -> Any:
+    if not isinstance(step, Listed):
+        return step.value
+    length = len(step.values)
+    return length if longest[step.key][:length] == step.values else step.values
+
+
+def _values(written: int | list[Value], longest: list[Value]) -> tuple[Value, ...]:
+    return tuple(longest[:written] if isinstance(written, int) else written)
 
 
 def load(path: Path) -> list[Operation]:
     """What was saved."""
     found = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    first, *lines = path.read_text(encoding="utf-8").splitlines()
+    longest = json.loads(first)
+    for line in lines:
         number, client, kind, begun, ended, outcome, steps = json.loads(line)
         made = tuple(
-            _KINDS[name](key, tuple(value) if name == "listed" else value)
+            _KINDS[name](key, _values(value, longest[key]) if name == "listed" else value)
             for name, key, value in steps
         )
         found.append(Operation(number, client, Kind(kind), made, begun, ended, Outcome(outcome)))

@@ -1,0 +1,52 @@
+"""Clients write upstream and read here at once, while the server, Kafka and PostgreSQL are killed.
+
+What all of them have written and read is a history that a checker judges. The long
+form sets `WATERCLOCK_HISTORY_SEED` (3), `WATERCLOCK_HISTORY_READS` (200 recent reads) and
+`WATERCLOCK_HISTORY_FAULTS` (2).
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from waterclock.testing.kafka import KafkaBroker
+from waterclock.testing.serial.history import Kind
+from waterclock.testing.serial.record import judge, planned, record, summary
+from waterclock.testing.serial.world import World
+from waterclock.testing.server_process import ServerProcess
+from waterclock.testing.services import PostgresServer
+
+pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(2400)]
+
+SEED = int(os.environ.get("WATERCLOCK_HISTORY_SEED", "3"))
+READS = int(os.environ.get("WATERCLOCK_HISTORY_READS", "200"))
+FAULTS = int(os.environ.get("WATERCLOCK_HISTORY_FAULTS", "2"))
+
+
+@pytest.fixture
+def world(
+    tmp_path: Path, kafka_broker: KafkaBroker, logical_server: PostgresServer
+) -> Iterator[World]:
+    server = ServerProcess(tmp_path / "data")
+    try:
+        server.start()
+        made = World(server, kafka_broker, logical_server, uuid.uuid4().hex)
+        yield made
+        server.stop()
+        made.close()
+    finally:
+        server.kill()
+
+
+@pytest.mark.semantics(120, 122, 124, 125, 130, 131, 132, 133, 134, 135, 136, 137, 138)
+def test_what_clients_see_is_what_is_promised(world: World) -> None:
+    recorder = record(world, planned(SEED, READS, FAULTS))
+    print("\n".join(summary(recorder, judge(recorder.history()))))
+    counts = recorder.counts()
+    for kind in Kind:
+        assert counts[kind] >= READS // 20, "all kinds of operations are there"
