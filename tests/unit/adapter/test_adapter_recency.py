@@ -96,6 +96,25 @@ async def test_for_one_transaction(shore: Shore) -> None:
     assert await client.rows("SHOW real_time_recency") == [("off",)]
 
 
+@pytest.mark.semantics(123, 127)
+@on_shore
+async def test_whatever_reads_a_source_is_recent(shore: Shore) -> None:
+    """Through views over views, in statements that write, and in cursors."""
+    client = shore.client
+    await client.run("CREATE VIEW v AS SELECT * FROM lines; CREATE VIEW w AS SELECT * FROM v")
+    await client.run("CREATE TABLE t (line text); SET real_time_recency = on")
+    shore.write("lines", "a")
+    shown = await client.rows("EXPLAIN TIMESTAMP FOR SELECT * FROM w")
+    assert any("lines head: " in row[0] and row[0].endswith(":2") for row in shown)
+    shore.write("lines", "b")
+    await client.run("INSERT INTO t SELECT * FROM lines")
+    assert len(await client.rows("SELECT * FROM t")) == 2
+    shore.write("lines", "c")
+    await client.run("BEGIN; DECLARE c CURSOR FOR SELECT * FROM lines")
+    assert len(await client.rows("FETCH ALL FROM c")) == 3
+    await client.run("COMMIT")
+
+
 @on_shore
 async def test_a_source_that_comes_later_in_a_transaction_is_recent_or_refused(
     shore: Shore,
