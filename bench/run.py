@@ -8,7 +8,7 @@ from pathlib import Path
 
 BENCHMARKS = (
     *("persist.py", "arrangement.py", "history.py", "steps.py", "idle.py", "catalog.py"),
-    *("server.py", "hostile.py", "kafka.py", "postgres.py", "freshness.py"),
+    *("server.py", "hostile.py", "kafka.py", "postgres.py", "freshness.py", "recency.py"),
 )
 
 

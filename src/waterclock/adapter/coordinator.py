@@ -206,8 +206,10 @@ class Coordinator:
         self._bell.set()
 
     def _ingested(self, time: int) -> None:
-        """Let all reads from now on see what sources brought at the time."""
-        self.tables.advance()
+        """Let all reads from now on see what sources brought at the time. Reads of tables are at it
+        too, so these are complete then.
+        """
+        self.tables.advance(time)
         self.oracle.apply_write(time)
         self._bell.set()
 

@@ -236,6 +236,22 @@ async def test_the_progress_of_a_source_is_recent_too(shore: Shore) -> None:
 
 @pytest.mark.semantics(140)
 @on_shore
+async def test_reads_of_tables_do_not_wait_because_of_recent_reads(shore: Shore) -> None:
+    client, core = shore.client, shore.world.core
+    await client.run("CREATE TABLE t (a int)")
+    [table] = [each.id for each in core.current.items() if each.name == "t"]
+    for is_new in (False, True):
+        if is_new:
+            shore.write("lines", "new")
+        await client.run("SELECT * FROM lines AS OF UPSTREAM")
+        [(_, upper)] = core.holds.frontiers([table]).values()
+        complete_to = upper.only()
+        assert complete_to is not None
+        assert complete_to > core.oracle.read_ts()
+
+
+@pytest.mark.semantics(140)
+@on_shore
 async def test_many_readers_share_the_questions(shore: Shore) -> None:
     clients = [await shore.world.connect() for _ in range(100)]
     looked = 0

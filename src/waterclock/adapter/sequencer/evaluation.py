@@ -78,8 +78,8 @@ async def _evaluated(
     try:
         if asking is not None and recent is not None:
             await asking.reach(recent, moment.time)
-            if plan.tables:  # which may not be complete at a time that a source has chosen
-                await asyncio.to_thread(session.front.core.tables.advance, moment.time)
+            # From now on everybody reads at this time or later, and shall not wait for tables.
+            await asyncio.to_thread(session.front.core.tables.advance, moment.time)
         if plan.at is not None:
             planned_at = partial(plan.at, moment.time)
             plan = await session.front.offload.run(planned_at, len(plan.query.sql))
