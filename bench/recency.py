@@ -6,7 +6,8 @@ In each round a row is written upstream, and once that is acknowledged it is rea
 in a recent read, which must find it. Beside it, in the same rounds: a recent read with nothing new
 upstream, an ordinary read, a read of a table, and the cheapest question to the system upstream
 itself, which is SELECT for PostgreSQL and the end of the topic for a consumer of Kafka. Then the
-same through a view that has an index, and a hundred recent reads at once.
+same through a view that has an index, and a hundred recent reads at once. In the end others read
+while recent reads of the source over Kafka go on all the time.
 
 Sources have the default settings: they look upstream once in a second by themselves.
 """
@@ -116,6 +117,46 @@ def at_once(server: ServerProcess, timings: Timings, query: str) -> None:
             thread.join()
 
 
+def beside(report: Report, server: ServerProcess, rounds: int) -> None:
+    """What others wait while recent reads go on."""
+    queries = {
+        "a table": "SELECT a FROM t",
+        "the source over Kafka": f"SELECT v FROM kafka WHERE id = {KEPT}",
+        "the one over PostgreSQL": f"SELECT v FROM postgres WHERE id = {KEPT}",
+    }
+    is_over = threading.Event()
+
+    def read_recently() -> None:
+        with server.connect() as connection:
+            while not is_over.is_set():
+                rows(connection, f"{queries['the source over Kafka']} AS OF UPSTREAM")
+
+    threads = [threading.Thread(target=read_recently) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    timings: Timings = defaultdict(list)
+    try:
+        with server.connect() as connection:
+            for number in range(WARM_UP + rounds):
+                if number == WARM_UP:
+                    timings.clear()
+                for what, query in queries.items():
+                    timed(timings, what, lambda query=query: rows(connection, query))
+                connection.execute("SET transaction_isolation = 'serializable'")
+                query = queries["the one over PostgreSQL"]
+                timed(
+                    timings, "the same, serializable", lambda query=query: rows(connection, query)
+                )
+                connection.execute("SET transaction_isolation = 'strict serializable'")
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+    for what, found in timings.items():
+        report.figure(f"beside recent reads: {what}, p50", statistics.median(found), "ms")
+        report.figure("  p99", sorted(found)[int(len(found) * 0.99)], "ms")
+
+
 def over_kafka(report: Report, server: ServerProcess, broker: KafkaBroker, rounds: int) -> None:
     topic = "bench"
     broker.create_topic(topic)
@@ -193,6 +234,7 @@ def main() -> None:
             connection.execute("INSERT INTO t VALUES (1)")
         over_kafka(report, server, broker, arguments.rounds)
         over_postgres(report, server, postgres, arguments.rounds)
+        beside(report, server, arguments.rounds)
     report.exit()
 
 
