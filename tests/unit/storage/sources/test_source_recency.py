@@ -267,6 +267,33 @@ def test_a_dead_upstream_holds_up_no_other_and_is_tried_again_soon(stage: Stage)
     assert answer.result(60).head == upper(1)
 
 
+@pytest.mark.semantics(121)
+def test_a_source_binds_by_itself_until_it_is_dropped(stage: Stage) -> None:
+    """It is in use for as long as it exists, whether somebody reads it or not."""
+    upstream, other = Upstream({0: []}), stage.add(Upstream({0: []}))
+    stage.kinds["quick"] = upstream.kind()
+    made = stage.world.create("quick", b"", KAFKA.schema, {OUTPUT: ROWS})
+    source = replace(made, interval_ms=10)
+    stage.loop.add(source)
+    bound = 0
+    deadline = time.monotonic() + 60
+    for _ in range(3):
+        upstream.partitions[0].append("m")
+        while len(upstream.committed) == bound:
+            assert time.monotonic() < deadline, "it looks upstream by itself"
+            time.sleep(0.001)
+        bound = len(upstream.committed)
+    stage.loop.remove(source.id)
+    stage.ask(other).result(60)  # a step that was under way may still end
+    known, upper_then = stage.count(source), stage.world.upper(source.remap)
+    upstream.partitions[0].append("late")
+    stage.loop.wake()
+    for _ in range(3):
+        stage.ask(other).result(60)
+    assert stage.count(source) == known
+    assert stage.world.upper(source.remap) == upper_then
+
+
 def test_a_time_is_reached_without_a_question(stage: Stage) -> None:
     upstream = Upstream({0: ["a"]})
     source = stage.add(upstream)
