@@ -159,6 +159,44 @@ def test_write_skew() -> None:
     story.is_refused("G2")
 
 
+def test_writes_of_two_transactions_in_two_orders() -> None:
+    story = Story()
+    begun = story.now()
+    for number in (1, 2):
+        steps = Append(T, number), Append("table:u", 10 + number)
+        story.add(Kind.WRITE, *steps, begun=begun)
+    story.add(Kind.READ, Listed(T, (1, 2)), Listed("table:u", (12, 11)), begun=begun)
+    story.is_refused("G0")
+
+
+def test_two_transactions_that_have_read_each_other() -> None:
+    story = Story()
+    begun = story.now()
+    story.add(Kind.WRITE, Append(T, 1), Listed("table:u", (2,)), begun=begun)
+    story.add(Kind.WRITE, Append("table:u", 2), Listed(T, (1,)), begun=begun)
+    story.is_refused("G1c")
+
+
+def test_a_lost_update() -> None:
+    story = Story()
+    begun = story.now()
+    story.add(Kind.WRITE, Listed(T, ()), Append(T, 1), begun=begun)
+    story.add(Kind.WRITE, Listed(T, ()), Append(T, 2), begun=begun)
+    story.add(Kind.READ, Listed(T, (1, 2)), begun=begun)
+    story.is_refused("before each other")
+
+
+def test_two_reads_that_disagree_about_which_write_was_first() -> None:
+    """Of two writes to different lists that overlap, each of two readers sees another one alone."""
+    story = Story()
+    begun = story.now()
+    story.add(Kind.WRITE, Append(T, 1), begun=begun)
+    story.add(Kind.WRITE, Append("table:u", 2), begun=begun)
+    story.add(Kind.READ, Listed(T, (1,)), Listed("table:u", ()), begun=begun)
+    story.add(Kind.READ, Listed(T, ()), Listed("table:u", (2,)), begun=begun)
+    story.is_refused("G2")
+
+
 @pytest.mark.parametrize("sees_table", [False, True])
 def test_a_table_and_a_source_are_in_one_order(*, sees_table: bool) -> None:
     """Of a write upstream and a later one here, or the other way round, the later alone is seen."""
