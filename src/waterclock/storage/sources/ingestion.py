@@ -258,6 +258,7 @@ class Ingestion:
         asks = demand is not None and demand.wants_head and self.refusal is None
         if demand is not None and demand.up_to is not None:
             assert isinstance(connector, FollowsLog), "only such sources are bound together"
+            self._head = demand.up_to
             return self._moved(ledger, connector, connector.probe_to(demand.up_to), now, changed_at)
         if asks and isinstance(connector, TellsHead):
             self._head = connector.head()

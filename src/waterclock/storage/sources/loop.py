@@ -88,6 +88,10 @@ class _Turn:
     running: Future[None] | None = None
     round: Round | None = None
     """The round that the step under way belongs to."""
+    served: tuple[Request, ...] = ()
+    """The requests that were there when the round began."""
+    needs_step: bool = False
+    """A round could not begin: a step of its own comes first."""
     is_over: bool = False
     is_pausing: bool = False
     """It has stalled and waits longer than usual; ringing the bell does not change that."""
@@ -330,17 +334,30 @@ class Ingestions:
         awaited: set[GlobalId] = set()
         for group in self._joint.groups():
             turns = [turn for s in sorted(group) if (turn := self._turns.get(s)) is not None]
-            if len(turns) < len(group) or any(turn.is_over for turn in turns):
+            if len(turns) < len(group) or any(map(self._is_out, turns)):
                 requests = self._joint.take(group)  # asking one by one tells why
                 self._pool.submit(answer_all, requests, None)
-            elif all(self._is_idle(turn) for turn in turns):
-                joint = Round(group, self._joint.take(group))
-                for turn in turns:
-                    turn.looked, turn.running, turn.round = now, Future(), joint
-                self._pool.submit(self._look_together, turns, joint)
-            elif all(self._is_idle(t) or now - t.looked < _JOINT_PATIENCE_S for t in turns):
+            elif all(self._is_idle(t) and not t.needs_step and t.due_asked <= now for t in turns):
+                self._begin_round(group, turns, now)
+            elif not any(turn.needs_step for turn in turns) and all(
+                self._is_idle(turn) or now - turn.looked < _JOINT_PATIENCE_S for turn in turns
+            ):
                 awaited |= group
         return awaited
+
+    def _begin_round(self, group: Group, turns: Sequence[_Turn], now: float) -> None:
+        joint = Round(group, self._joint.take(group))
+        for turn in turns:
+            demand, turn.served = turn.requests.begin_step(is_due=False)
+            if demand is not None:
+                joint.time = max(joint.time, demand.time)
+            turn.looked, turn.running, turn.round = now, Future(), joint
+        self._pool.submit(self._look_together, turns, joint)
+
+    @staticmethod
+    def _is_out(turn: _Turn) -> bool:
+        """Whether there is something wrong with a source, so that no round can begin."""
+        return turn.is_over or turn.ingestion.status.health is Health.STALLED
 
     def _hurry(self) -> None:
         """Let those that rest be due at once, if the bell was rung."""
@@ -365,6 +382,8 @@ class Ingestions:
         waiting = [self._due(turn) for source, turn in idle if source not in awaited]
         if awaited:
             waiting.append(now + _JOINT_PATIENCE_S)
+        wanted = {source for group in self._joint.groups() for source in group}
+        waiting += [turn.due_asked for s, turn in idle if s in wanted and turn.due_asked > now]
         return max(0.0, min(waiting) - now) if waiting else None
 
     def _look_together(self, turns: Sequence[_Turn], joint: Round) -> None:
@@ -383,13 +402,16 @@ class Ingestions:
             self._look_after(turns[0])
             return
         for turn in turns:
-            self._let_rest(turn)
+            self._let_rest(turn, needs_step=True)
         answer_all(joint.requests, None)
 
-    def _let_rest(self, turn: _Turn) -> None:
+    def _let_rest(self, turn: _Turn, *, needs_step: bool) -> None:
         """The step of a source in a round is over, or was not begun."""
         with self._lock:
-            running, turn.running, turn.round = turn.running, None, None
+            running, turn.running, turn.round, turn.served = turn.running, None, None, ()
+            turn.needs_step = needs_step
+            if needs_step:
+                turn.due = turn.looked
             self._lock.notify()
         if running is not None:
             running.set_result(None)
@@ -400,8 +422,9 @@ class Ingestions:
             demand, served = (
                 turn.requests.begin_step(is_due=turn.due <= turn.looked)
                 if joint is None
-                else (joint.demand, ())
+                else (joint.demand, turn.served)
             )
+            turn.needs_step = False
         try:
             outcome = turn.ingestion.step(demand)
         except (Fenced, Unavailable) as error:
@@ -434,7 +457,7 @@ class Ingestions:
                 turn.running = None
                 self._lock.notify()
         if joint is not None:
-            self._let_rest(turn)
+            self._let_rest(turn, needs_step=False)
 
     @staticmethod
     def _answers(

@@ -190,6 +190,30 @@ def test_a_log_that_does_not_answer_ends_the_round_and_not_the_sources(log: Log)
     assert log.loop.ask(one.id, log.now_ms(), wants_head=True).result(60).head == upper(1)
 
 
+@pytest.mark.semantics(140)
+def test_rounds_serve_those_who_ask_one_source_alone(log: Log) -> None:
+    """However many rounds there are, nobody has to wait for the last of them."""
+    one, other = log.add(), log.add()
+    [group] = log.loop.groups([one.id, other.id])
+    is_over = threading.Event()
+
+    def ask_again(_: object = None) -> None:
+        if not is_over.is_set():
+            log.ask(group).add_done_callback(ask_again)
+
+    for _ in range(5):
+        ask_again()
+    try:
+        for number in range(20):
+            log.messages.append("m")
+            found = log.loop.ask(one.id, log.now_ms(), wants_head=True).result(60)
+            assert found.head is not None
+            assert found.head.uppers[0] >= number + 1
+            assert found.bound.covers(found.head)
+    finally:
+        is_over.set()
+
+
 def test_a_source_that_goes_ends_the_rounds_of_its_group(log: Log) -> None:
     one, other = log.add(), log.add()
     [group] = log.loop.groups([one.id, other.id])
