@@ -64,7 +64,7 @@ RUNS: dict[str, Run] = {
         {"WATERCLOCK_KILL_SEED": "{seed}", "WATERCLOCK_KILL_ROUNDS": "4"},
     ),
     "histories": Run(
-        "python -m waterclock.testing.serial.record --seed {seed} --reads 3000 --faults 8"
+        "python -m waterclock.testing.serial.record --seed {seed} --reads 2000 --faults 6"
     ),
 }
 """By name. Runs that are quick are done as often as those that are not."""
