@@ -1,7 +1,7 @@
 """Clients write upstream and read here at once, while the server, Kafka and PostgreSQL are killed.
 
 What all of them have written and read is a history that a checker judges. The long
-form sets `WATERCLOCK_HISTORY_SEED` (3), `WATERCLOCK_HISTORY_READS` (200 recent reads) and
+form sets `WATERCLOCK_HISTORY_SEED` (3), `WATERCLOCK_HISTORY_READS` (150 recent reads) and
 `WATERCLOCK_HISTORY_FAULTS` (2).
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
+import psycopg
 import pytest
 
 from waterclock.testing.kafka import KafkaBroker
@@ -24,15 +24,17 @@ from waterclock.testing.services import PostgresServer
 pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(2400)]
 
 SEED = int(os.environ.get("WATERCLOCK_HISTORY_SEED", "3"))
-READS = int(os.environ.get("WATERCLOCK_HISTORY_READS", "200"))
+READS = int(os.environ.get("WATERCLOCK_HISTORY_READS", "150"))
 FAULTS = int(os.environ.get("WATERCLOCK_HISTORY_FAULTS", "2"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def world(
-    tmp_path: Path, kafka_broker: KafkaBroker, logical_server: PostgresServer
+    tmp_path_factory: pytest.TempPathFactory,
+    kafka_broker: KafkaBroker,
+    logical_server: PostgresServer,
 ) -> Iterator[World]:
-    server = ServerProcess(tmp_path / "data")
+    server = ServerProcess(tmp_path_factory.mktemp("histories") / "data")
     try:
         server.start()
         made = World(server, kafka_broker, logical_server, uuid.uuid4().hex)
@@ -50,3 +52,26 @@ def test_what_clients_see_is_what_is_promised(world: World) -> None:
     counts = recorder.counts()
     for kind in Kind:
         assert counts[kind] >= READS // 20, "all kinds of operations are there"
+
+
+@pytest.mark.semantics(140, 141)
+def test_a_broker_that_is_away_is_named_and_holds_up_nobody(world: World) -> None:
+    world.kafka.stop(immediate=True)
+    try:
+        with world.server.connect() as connection:
+            connection.execute("SET real_time_recency = on")
+            connection.execute("SET real_time_recency_timeout = '2s'")
+            with pytest.raises(psycopg.errors.QueryCanceled) as found:
+                connection.execute("SELECT list FROM events")
+            assert "no answer from source events within 2s" in str(found.value)
+            connection.execute("SET real_time_recency_timeout = '2min'")
+            for relation in ("one_lists", "two_lists", "lists"):
+                connection.execute(f"SELECT list FROM {relation}".encode())
+            connection.execute("SET real_time_recency = off")
+            connection.execute("SET transaction_isolation = 'serializable'")
+            connection.execute("SELECT list FROM events")
+    finally:
+        world.kafka.start()
+    with world.server.connect() as connection:
+        connection.execute("SET real_time_recency_timeout = '2min'")
+        connection.execute("SELECT list FROM events AS OF UPSTREAM")
