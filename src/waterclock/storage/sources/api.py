@@ -255,15 +255,6 @@ class Recalls(Protocol):
         ...
 
 
-@runtime_checkable
-class FollowsLog(Protocol):
-    """A connector of a system whose log several sources follow, each to any place in it."""
-
-    def probe_to(self, place: SourceFrontier) -> Probe:
-        """The same as `probe`, and not beyond a place that another source of the log has probed."""
-        ...
-
-
 class Endpoint(Protocol):
     """What every source has upstream, whether it can be read again or not. Used by one thread at a
     time, but not always by the same.
@@ -329,6 +320,15 @@ class Received:
     notes: Mapping[str, bytes | None] = field(default_factory=dict)
     warning: WaterclockError | None = None
     has_more: bool = False
+
+
+@runtime_checkable
+class FollowsLog(Connector, Protocol):
+    """A connector of a system whose log several sources follow, each to any place in it."""
+
+    def probe_to(self, place: SourceFrontier) -> Probe:
+        """The same as `probe`, and not beyond a place that another source of the log has probed."""
+        ...
 
 
 @runtime_checkable

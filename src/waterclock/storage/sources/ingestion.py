@@ -186,7 +186,7 @@ class Ingestion:
         """A place in the log upstream behind everything that is acknowledged there; not during a
         step, and only if the source `can_follow`. None if a step has something to tell first.
         """
-        assert self._connector is not None
+        assert isinstance(self._connector, FollowsLog)
         try:
             probe = self._connector.probe()
         except Exception as error:  # a step finds the same, and knows what to do
