@@ -448,6 +448,26 @@ def test_what_does_not_concern_us_goes_on(scene: Scene) -> None:
     same(scene, "a")
 
 
+def test_a_column_with_a_default_goes_on_when_the_table_is_written_anew(make: Make) -> None:
+    """It was added quickly: its default is in the server's catalog until all rows are rewritten."""
+    scene = make(TWO)
+    scene.run("ALTER TABLE a ADD COLUMN quick int DEFAULT 7; ALTER TABLE b ADD quick int DEFAULT 7")
+    scene.create()
+    scene.step()
+    scene.run("""
+        ALTER TABLE a ADD COLUMN more timestamptz DEFAULT clock_timestamp();
+        INSERT INTO a VALUES (20, 'x', 1); DELETE FROM a WHERE id = 1; VACUUM FULL b
+    """)
+    scene.caught_up()
+    assert scene.rows("a") == scene.upstream("SELECT id, v, quick FROM a")
+    scene.run("UPDATE b SET v = 'y'; ALTER TABLE a ALTER quick TYPE int USING quick + 1")
+    scene.run("VACUUM FULL b; INSERT INTO b VALUES (20, 'z')")
+    scene.caught_up()
+    same(scene, "b")
+    [told] = scene.errors("a")
+    assert 'column "quick" was altered and the table written anew upstream' in told
+
+
 @pytest.mark.parametrize(
     ("statements", "reason"),
     [

@@ -32,10 +32,13 @@ from waterclock.catalog.draft import Draft
 from waterclock.catalog.durable import Capabilities, Creation, DurableCatalog
 from waterclock.model.ids import GlobalId
 from waterclock.persist.store import Plan
+from waterclock.storage.api import ReadCapability, WriteCapability
 
 T = TypeVar("T")
 P = ParamSpec("P")
 
+Adopted = Mapping[GlobalId, tuple[ReadCapability, WriteCapability | None]]
+"""Rights to collections that were made before, for the catalog to keep."""
 Alongside = Callable[[Mapping[GlobalId, Capabilities]], Iterable[Plan[Any]]]
 """What else has to happen in a commit, given the capabilities of the new collections."""
 Step = Callable[[], object]
@@ -70,10 +73,22 @@ class Change(Generic[T]):
         self.finished: asyncio.Future[None] = loop.create_future()
         self._is_revoked = False
         self._is_decided = False
+        self._stop: Step | None = None
 
     def try_revoke(self) -> bool:
-        self._is_revoked = self._is_revoked or not self._is_decided
+        if not self._is_decided:
+            self._is_revoked = True
+            if self._stop is not None:
+                self._stop()
         return self._is_revoked
+
+    def stop_with(self, stop: Step) -> None:
+        """What ends a long preparation soon when nobody wants the change any more. It may be called
+        several times, and does not block.
+        """
+        self._stop = stop
+        if self._is_revoked:
+            stop()
 
     def pass_point_of_no_return(self) -> None:
         """The next step makes it durable. Raises `StatementCancelled` if nobody wants it any more.
@@ -177,7 +192,7 @@ class Changes:
         creations: Sequence[Creation] = (),
         *,
         alongside: Alongside | None = None,
-        adopted: Mapping[GlobalId, Capabilities] | None = None,
+        adopted: Adopted | None = None,
         follow_ups: Sequence[Step] = (),
         undo: Step | None = None,
     ) -> Change[None]:
@@ -209,7 +224,7 @@ class Changes:
         creations: Sequence[Creation] = (),
         *,
         alongside: Alongside | None = None,
-        adopted: Mapping[GlobalId, Capabilities] | None = None,
+        adopted: Adopted | None = None,
         undo: Step | None = None,
     ) -> None:
         """Commit the draft, as part of a change that has the turn; then the turn is over.

@@ -42,15 +42,24 @@ class Dropped:
     """Those of it that were neither named nor parts of what was: a notice tells about them."""
 
 
-def drop(draft: Draft, targets: Sequence[AnyOwned], *, cascade: bool = False) -> Dropped:
+def drop(
+    draft: Draft,
+    targets: Sequence[AnyOwned],
+    *,
+    cascade: bool = False,
+    leaves_whole: bool = False,
+) -> Dropped:
     """Drop the targets and what goes with them.
 
-    Raises `DependentsExist`, naming what depends, if something else would have to go and `cascade`
-    is not given; also for the system's own schemas and for parts of something that stays.
+    With `leaves_whole` the targets may be parts of what stays: the caller sees to it that it can
+    do without them. Raises `DependentsExist`, naming what depends, if something else would have
+    to go and `cascade` is not given; also for the system's own schemas and, otherwise, for parts of
+    something that stays.
     """
     catalog = draft.catalog
     for target in targets:
-        _require_droppable(catalog, target, targets)
+        if not leaves_whole:
+            _require_droppable(catalog, target, targets)
     reached = _reached(catalog, targets, only_parts=False)
     free = _reached(catalog, targets, only_parts=True)
     in_the_way = reached.keys() - free.keys()

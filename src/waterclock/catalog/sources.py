@@ -87,15 +87,25 @@ def create_source(
         retain_ms=defined.retain_ms,
     )
     placed_with_rows(draft, source)
-    made = tuple(_subsource(draft, source, each) for each in subsources)
+    made = tuple(create_subsource(draft, source, each) for each in subsources)
     progress = None
     if progress_columns is not None:
         progress = _progress(draft, site, source, progress_columns, progress_name)
     return NewSource(source, made, progress, remap)
 
 
-def _subsource(draft: Draft, source: Source, defined: SubsourceDefinition) -> Subsource:
+def create_subsource(
+    draft: Draft,
+    source: Source,
+    defined: SubsourceDefinition,
+    collection: GlobalId | None = None,
+) -> Subsource:
+    """A new part of a source. `collection` is the id of one that has been filled for it; else it
+    gets a new one.
+    """
     parts = relation_parts(draft, defined.site, defined.columns)
+    if collection is not None:
+        parts["id"] = collection
     subsource = Subsource(**parts, source=source.id, upstream=defined.upstream)
     return placed_with_rows(draft, subsource)
 

@@ -11,6 +11,7 @@ from waterclock.sql.ast import Statement
 from waterclock.sql.ast.common import (
     ExpressionText,
     Identifier,
+    ListValue,
     NameValue,
     ObjectKind,
     ObjectName,
@@ -20,12 +21,14 @@ from waterclock.sql.ast.common import (
 from waterclock.sql.ast.objects import (
     AddColumn,
     AddConstraint,
+    AddTables,
     Alter,
     AlterAction,
     CommentOn,
     Drop,
     DropColumn,
     DropConstraint,
+    DropTables,
     OwnerTo,
     RenameColumn,
     RenameTo,
@@ -56,6 +59,7 @@ from waterclock.sql.ast.roles import (
     TheseObjects,
     WholeSystem,
 )
+from waterclock.sql.ast.sources import UpstreamTable
 from waterclock.sql.errors import FeatureNotSupported, SqlFault
 from waterclock.sql.parser import parse_statements
 
@@ -137,6 +141,20 @@ def test_alter_of_other_kinds(parse: Parse) -> None:
     )
     assert parse("ALTER SYSTEM RESET ALL") == AlterSetting(None, None, None, None)
     assert parse("ALTER SYSTEM SET a = on") == AlterSetting(None, None, "a", ("on",))
+
+
+def test_tables_of_a_source(parse: Parse) -> None:
+    columns = Option("exclude columns", ListValue((NameValue(ObjectName(("t", "c"))),)))
+    tables = (
+        UpstreamTable(ObjectName(("public", "t")), ObjectName(("wide",))),
+        UpstreamTable(ObjectName(("u",))),
+    )
+    name = ObjectName(("s",))
+    text = "ALTER SOURCE s ADD TABLE public.t AS wide, u WITH (EXCLUDE COLUMNS (t.c))"
+    assert parse(text) == Alter(ObjectKind.SOURCE, name, (AddTables(tables, (columns,)),))
+    gone = DropTables((ObjectName(("wide",)), ObjectName(("x", "u"))), True, True)
+    text = "ALTER SOURCE s DROP TABLE IF EXISTS wide, x.u CASCADE"
+    assert parse(text) == Alter(ObjectKind.SOURCE, name, (gone,))
 
 
 def test_comments(parse: Parse) -> None:
@@ -254,6 +272,7 @@ def test_grants(parse: Parse) -> None:
         ("ALTER TABLE t ENABLE ROW LEVEL SECURITY", "ALTER TABLE ENABLE"),
         ("ALTER TABLE t RENAME CONSTRAINT a TO b", "RENAME CONSTRAINT"),
         ("ALTER SOURCE s ADD SUBSOURCE t", "ALTER SOURCE ADD"),
+        ("ALTER SOURCE s DROP COLUMN t", "ALTER SOURCE DROP"),
         ("GRANT USAGE ON SEQUENCE s TO r", "GRANT ON SEQUENCE"),
         ("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA s TO r", "GRANT ON ALL FUNCTIONS"),
         ("GRANT SELECT ON t TO r GRANTED BY x", "GRANTED BY"),

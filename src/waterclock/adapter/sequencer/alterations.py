@@ -17,7 +17,7 @@ from waterclock.adapter.api import Done, Notice, Response
 from waterclock.adapter.errors import ObjectInUse, Unsupported
 from waterclock.adapter.planning import name_of
 from waterclock.adapter.retention import RETAIN, retain_option, retained_ms
-from waterclock.adapter.sequencer import inserts, writing
+from waterclock.adapter.sequencer import inserts, source_tables, writing
 from waterclock.adapter.sequencer.objects import MISSING, named
 from waterclock.adapter.sequencer.roles import require_right_over, role_of
 from waterclock.catalog import grants, items, privileges
@@ -38,6 +38,7 @@ from waterclock.catalog.objects import (
     Relation,
     Role,
     Source,
+    Subsource,
     Table,
     View,
 )
@@ -56,6 +57,8 @@ Parameters = Sequence[pa.Scalar]
 
 
 async def alter(session: SqlSession, statement: ast.Alter, _: Parameters) -> Response:
+    if any(isinstance(each, actions.AddTables | actions.DropTables) for each in statement.actions):
+        return await source_tables.alter(session, statement)
     done = Done(f"ALTER {statement.kind.value}")
     async with session.changing() as draft:
         try:
@@ -75,6 +78,15 @@ async def alter(session: SqlSession, statement: ast.Alter, _: Parameters) -> Res
 def _found(session: SqlSession, catalog: Catalog, kind: ObjectKind, name: ObjectName) -> AnyObject:
     if kind is ObjectKind.ROLE:
         return catalog.role(name.parts[-1])
+    return _named(session, catalog, kind, name)
+
+
+def _named(session: SqlSession, catalog: Catalog, kind: ObjectKind, name: ObjectName) -> AnyOwned:
+    """The object; a relation that a source fills may be altered as a source is."""
+    if kind is ObjectKind.SOURCE:
+        found = catalog.find(name_of(name.parts), session.scope)
+        if isinstance(found, Subsource):
+            return found
     return named(session, catalog, kind, name)
 
 
@@ -194,7 +206,7 @@ def _beside(
         database = schema.database
         if database is not None:
             parts = (catalog.get(database, Database).name, schema.name, name)
-    return named(session, catalog, kind, ObjectName(parts))
+    return _named(session, catalog, kind, ObjectName(parts))
 
 
 def _rename_column(draft: Draft, found: AnyObject, old: str, new: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from waterclock.adapter.api import Done, Notice, Response
+from waterclock.adapter.changes import Step
 from waterclock.adapter.errors import ObjectInUse, Unsupported
 from waterclock.adapter.planning import name_of
 from waterclock.adapter.sequencer import roles
@@ -29,6 +30,7 @@ from waterclock.catalog.objects import (
 )
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
+from waterclock.persist.store import Plan
 from waterclock.sql import ast
 from waterclock.sql.ast.common import ObjectKind, ObjectName
 
@@ -67,32 +69,43 @@ async def drop(session: SqlSession, statement: ast.Drop, _: Parameters) -> Respo
         whole = statement.cascade or statement.kind is ObjectKind.DATABASE
         dropped = dropping.drop(draft, targets, cascade=whole)
         gone = [each for each in dropped.everything if isinstance(each, Item)]
-        warnings = await _commit_drop(session, draft, gone)
+        warnings = await commit_drop(session, draft, gone)
     if dropped.cascaded and statement.cascade:
-        _tell_cascade(session, draft.base, dropped.cascaded)
+        tell_cascade(session, draft.base, dropped.cascaded)
     for told in warnings:
         session.notify(told)
     return Done(f"DROP {statement.kind.value}")
 
 
-async def _commit_drop(session: SqlSession, draft: Draft, gone: Sequence[Item]) -> list[Notice]:
+async def commit_drop(
+    session: SqlSession,
+    draft: Draft,
+    gone: Sequence[Item],
+    *,
+    alongside: Sequence[Plan[Any]] = (),
+    follow_ups: Sequence[Step] = (),
+    undo: Step | None = None,
+) -> list[Notice]:
     """Commit the end of these items, and let compute and sources forget them.
 
-    Returns what could not be removed upstream; that is tried again at the next start.
+    The rest is as in `Changes.commit`. Returns what could not be removed upstream; that is tried
+    again at the next start.
     """
     core = session.front.core
     maintained = [each.id for each in gone if isinstance(each, MaterializedView | Index)]
     sources = [each.id for each in gone if isinstance(each, Source)]
     warnings: list[Notice] = []
-    farewells = [partial(_say, farewell, warnings) for farewell in _farewells(core, sources)]
+    farewells = [partial(say, farewell, warnings) for farewell in _farewells(core, sources)]
     ends = [core.compute.removal(each) for each in maintained]
-    ends.append(core.sources.removal(sources))
+    ends += [core.sources.removal(sources), *alongside]
     for each in maintained:
         core.compute.leave(each)
 
-    def undo() -> None:
+    def resume() -> None:
         for each in maintained:
             core.compute.resume(each)
+        if undo is not None:
+            undo()
 
     await session.commit_draft(
         draft,
@@ -101,8 +114,9 @@ async def _commit_drop(session: SqlSession, draft: Draft, gone: Sequence[Item]) 
             *(partial(core.sources.remove, each) for each in sources),
             *(partial(core.compute.end, each) for each in maintained),
             *farewells,
+            *follow_ups,
         ],
-        undo=undo,
+        undo=resume,
     )
     return warnings
 
@@ -124,7 +138,7 @@ def _raise(error: WaterclockError) -> None:
     raise error
 
 
-def _say(farewell: Callable[[], None], warnings: list[Notice]) -> None:
+def say(farewell: Callable[[], None], warnings: list[Notice]) -> None:
     """Remove something upstream, or tell why that was not possible."""
     try:
         farewell()
@@ -170,7 +184,8 @@ def named(session: SqlSession, catalog: Catalog, kind: ObjectKind, name: ObjectN
             raise Unsupported(f"{kind.value} is not supported")
 
 
-def _tell_cascade(session: SqlSession, catalog: Catalog, gone: Sequence[AnyOwned]) -> None:
+def tell_cascade(session: SqlSession, catalog: Catalog, gone: Sequence[AnyOwned]) -> None:
+    """Tell what has been dropped although it was not named."""
     described = [catalog.described(each) for each in gone]
     if len(described) == 1:
         session.notify(Notice(f"drop cascades to {described[0]}"))

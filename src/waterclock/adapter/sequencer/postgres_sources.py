@@ -6,19 +6,24 @@ whoever plans does so in a thread.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from waterclock.adapter.connections import settings_of
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planned_source import PlannedSource
 from waterclock.adapter.planning import name_of
 from waterclock.adapter.sequencer.naming import full_name
+from waterclock.adapter.sources import KeptSource
 from waterclock.catalog import privileges
-from waterclock.catalog.objects import Column, Connection, Privilege
+from waterclock.catalog.objects import Column, Connection, Privilege, Source
 from waterclock.sql import ast, options
 from waterclock.sql.ast.common import ListValue, NameValue, ObjectName, Option
+from waterclock.sql.ast.objects import AddTables
 from waterclock.sql.ast.sources import (
     AllTables,
     ExternalConnector,
@@ -27,15 +32,24 @@ from waterclock.sql.ast.sources import (
     UpstreamTable,
 )
 from waterclock.sql.errors import SyntaxFault
+from waterclock.sql.parser import parse_statements
 from waterclock.storage.sources.postgres import connector as postgres
-from waterclock.storage.sources.postgres.publications import drop
-from waterclock.storage.sources.postgres.requirements import ColumnName, Found, Wanted, define
+from waterclock.storage.sources.postgres import definition as postgres_definition
+from waterclock.storage.sources.postgres.publications import drop, remove
+from waterclock.storage.sources.postgres.requirements import (
+    ColumnName,
+    Found,
+    Wanted,
+    define,
+    define_more,
+)
 
 if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
 
 KIND = "postgres"
-_OPTIONS = ("publication", "text columns", "exclude columns")
+_COLUMN_OPTIONS = ("text columns", "exclude columns")
+_OPTIONS = ("publication", *_COLUMN_OPTIONS)
 
 
 def planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
@@ -52,8 +66,8 @@ def planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
     privileges.check(catalog, session.role.oid, connection, Privilege.USAGE)
     settings = settings_of(catalog, connection.id, session.front.core.secrets)
     found = define(str(connection.id), settings, wanted)
-    full = full_name(catalog, connection.namespace, connection.name)
     tables = found.chosen
+    full = full_name(catalog, connection.namespace, connection.name)
     return PlannedSource(
         postgres.NAME,
         found.definition.encoded(),
@@ -62,10 +76,7 @@ def planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
         progress=postgres.KIND.progress,
         connections=(connection.id,),
         is_fallible=True,
-        columns={
-            table.output: tuple(Column(c.name, c.held, c.nullable) for c in table.columns)
-            for table in tables
-        },
+        columns={table.output: columns_of(table) for table in tables},
         local_names=_local_names(statement, found),
         connector=replace(connector, connection=full),
         notices=tuple(found.notices),
@@ -73,6 +84,55 @@ def planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
         if found.definition.owns_publication
         else None,
     )
+
+
+def columns_of(table: postgres_definition.UpstreamTable) -> tuple[Column, ...]:
+    """The columns of a table as they are shown."""
+    return tuple(Column(c.name, c.held, c.nullable) for c in table.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class MoreTables:
+    """Tables that are to join a source. `undo` takes back what was changed upstream for that."""
+
+    found: Found
+    undo: Callable[[], None]
+
+
+def more_tables(session: SqlSession, source: Source, action: AddTables) -> MoreTables:
+    """What ALTER SOURCE ... ADD TABLE asks for. Raises what is wrong with it, or upstream."""
+    kept = msgspec.msgpack.decode(source.definition, type=KeptSource)
+    known = postgres_definition.definition_of(kept.connector)
+    core = session.front.core
+    connection = core.current.item(known.connection_id)
+    privileges.check(core.current, session.role.oid, connection, Privilege.USAGE)
+    settings = core.connection_settings(known.connection_id)
+    names = [_table_name(table) for table in action.tables]
+    asked = options.by_name(action.options, _COLUMN_OPTIONS)
+    [made] = parse_statements(source.sql)
+    assert isinstance(made.statement, ast.CreateSource)
+    connector = made.statement.connector
+    assert isinstance(connector, ExternalConnector)
+    before = options.by_name(connector.options, _OPTIONS)
+    inherited = [_inherited(_columns(before.get(option)), names) for option in _COLUMN_OPTIONS]
+    given = [_columns(asked.get(option)) for option in _COLUMN_OPTIONS]
+    as_text, excluded = ([*old, *new] for old, new in zip(inherited, given, strict=True))
+    may_be_gone = frozenset(column for old in inherited for column in old)
+    wanted = Wanted(known.publication, names, None, as_text, excluded, may_be_gone)
+    found = define_more(settings, known, wanted)
+    undo = partial(remove, settings, known.publication, found.published)
+    return MoreTables(found, undo)
+
+
+def _inherited(
+    columns: Sequence[ColumnName], tables: Sequence[tuple[str | None, str]]
+) -> list[ColumnName]:
+    """What was said of columns of these tables when the source was made."""
+    return [
+        (schema, table, column)
+        for schema, table, column in columns
+        if any(table == name and (s is None or schema in (None, s)) for s, name in tables)
+    ]
 
 
 _CONNECTION = "Use CREATE CONNECTION, and FROM POSTGRES CONNECTION name."

@@ -8,6 +8,7 @@ from waterclock.model.pg_types import PgType
 from waterclock.sql.ast.common import ExpressionText, Identifier, ObjectKind, ObjectName, Option
 from waterclock.sql.ast.relations import ColumnDefinition, Constraint
 from waterclock.sql.ast.roles import RoleSpec
+from waterclock.sql.ast.sources import UpstreamTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,23 @@ class DropConstraint:
     cascade: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class AddTables:
+    """ADD TABLE of a source: more of what is upstream. The options are those of WITH."""
+
+    tables: tuple[UpstreamTable, ...]
+    options: tuple[Option, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DropTables:
+    """DROP TABLE of a source: relations that it fills."""
+
+    names: tuple[ObjectName, ...]
+    if_exists: bool = False
+    cascade: bool = False
+
+
 AlterAction = (
     RenameTo
     | RenameColumn
@@ -121,6 +139,8 @@ AlterAction = (
     | SetType
     | AddConstraint
     | DropConstraint
+    | AddTables
+    | DropTables
 )
 
 

@@ -7,12 +7,14 @@ from waterclock.sql.ast.common import Identifier, ObjectKind, ObjectName
 from waterclock.sql.ast.objects import (
     AddColumn,
     AddConstraint,
+    AddTables,
     Alter,
     AlterAction,
     CommentOn,
     Drop,
     DropColumn,
     DropConstraint,
+    DropTables,
     OwnerTo,
     RenameColumn,
     RenameTo,
@@ -29,9 +31,10 @@ from waterclock.sql.ast.roles import AlterSetting
 from waterclock.sql.errors import SyntaxFault
 from waterclock.sql.keywords import words
 from waterclock.sql.parser.connections import alter_secret_value
-from waterclock.sql.parser.options import options
+from waterclock.sql.parser.options import options, with_options
 from waterclock.sql.parser.roles import alter_role, altered_setting, role_name, role_spec
 from waterclock.sql.parser.scanning import expression
+from waterclock.sql.parser.sources import upstream_tables
 from waterclock.sql.parser.tables import column_definition, table_constraint
 from waterclock.sql.stream import TokenStream, UnsupportedSyntax
 from waterclock.sql.tokens import Kind
@@ -142,9 +145,23 @@ def _action(stream: TokenStream, kind: ObjectKind) -> AlterAction:
         return ResetOptions(_option_names(stream))
     if kind is ObjectKind.TABLE:
         return _table_action(stream)
+    if kind is ObjectKind.SOURCE and stream.at_any("add", "drop"):
+        return _source_action(stream)
     if stream.at_any("add", "drop", "rotate", "refresh", "alter", "depends", "attach", "no"):
         stream.unsupported(f"ALTER {kind.value} {stream.token.value.upper()}")
     raise stream.fault()
+
+
+def _source_action(stream: TokenStream) -> AlterAction:
+    """ADD or DROP of a source."""
+    word = stream.advance().value
+    if word == "add" and stream.accept("table"):
+        return AddTables(upstream_tables(stream), with_options(stream))
+    if word != "drop" or not stream.accept("table"):
+        stream.unsupported(f"ALTER SOURCE {word.upper()}")
+    if_exists = stream.accept("if", "exists")
+    names = stream.object_names()
+    return DropTables(names, if_exists, stream.accept_any("cascade", "restrict") == "cascade")
 
 
 def _rename(stream: TokenStream) -> RenameTo | RenameColumn:

@@ -210,11 +210,17 @@ def _subsources(stream: TokenStream) -> Subsources:
     if not stream.accept("tables"):
         stream.expect("table")
     stream.expect_mark("(")
+    tables = upstream_tables(stream)
+    stream.expect_mark(")")
+    return TheseTables(tables)
+
+
+def upstream_tables(stream: TokenStream) -> tuple[UpstreamTable, ...]:
+    """Tables as FOR TABLES names them, with commas between."""
     tables = [_upstream_table(stream)]
     while stream.accept_mark(","):
         tables.append(_upstream_table(stream))
-    stream.expect_mark(")")
-    return TheseTables(tuple(tables))
+    return tuple(tables)
 
 
 def _upstream_table(stream: TokenStream) -> UpstreamTable:

@@ -84,6 +84,11 @@ class SourceFrontier:
             return False
         return all(self.uppers.get(each, 0) >= upper for each, upper in other.uppers.items())
 
+    def limited(self, limit: SourceFrontier) -> SourceFrontier:
+        """As far as this frontier, and in no partition further than the other one."""
+        uppers = {p: min(u, limit.uppers[p]) for p, u in self.uppers.items() if p in limit.uppers}
+        return SourceFrontier(uppers, self.more_may_appear)
+
     def as_frontier(self, timeline: Timeline[SourceTime]) -> Frontier[SourceTime]:
         """The same as a frontier of source times."""
         uppers: dict[Hashable, int] = dict(self.uppers.items())

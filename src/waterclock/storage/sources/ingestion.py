@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -109,6 +109,8 @@ class Ingestion:
         """What the present step has learned of the head."""
         self._behind_ms = 0
         """How much older what is bound is than the newest message upstream, if that is told."""
+        self.limit: SourceFrontier | None = None
+        """Nothing beyond it is bound, if it is set."""
         self.refusal: NotLinearizable | None = None
         """Why recent reads are refused, once that is known."""
         self.status = Status(Health.STARTING, surroundings.clock())
@@ -150,10 +152,12 @@ class Ingestion:
             _log.exception("source %s could not tidy its state", self.description.name)
             self._drop_connector()
 
-    def remove_state(self) -> None:
-        """Remove from the disk what envelopes have kept there: it is not needed any more."""
+    def remove_state(self, outputs: Iterable[GlobalId] | None = None) -> None:
+        """Remove from the disk what the envelopes of some outputs, or of all, have kept there: it
+        is not needed any more.
+        """
         folder = self._surroundings.state_folder
-        for output in self.description.outputs.values():
+        for output in self.description.outputs.values() if outputs is None else outputs:
             if folder is not None:
                 shutil.rmtree(folder / str(output), ignore_errors=True)
 
@@ -236,6 +240,23 @@ class Ingestion:
             return None
         return Reached(bound, ledger.bound_at, ledger.complete_to, self._head)
 
+    def standing(self) -> Reached | None:
+        """Where the source stands, between two steps, if everything that it has bound is there.
+        None while that is not so, and when it has finished.
+        """
+        ledger = self._ledger
+        if ledger is None or ledger.is_finished or ledger.pending is not None:
+            return None
+        return self.reached()
+
+    def advance(self, time: int) -> None:
+        """Be complete at the time, at which nothing has happened; between two steps.
+
+        The source has a `standing`. Raises `Fenced` and `Unavailable`.
+        """
+        assert self._ledger is not None, "the source has begun"
+        self._ledger.advance(time)
+
     def _step(self, demand: Demand | None) -> Outcome:
         self._require_wanted()
         ledger = self._opened_ledger()
@@ -302,6 +323,8 @@ class Ingestion:
     ) -> Outcome:
         """Follow what the probe has found."""
         assert ledger.bound is not None
+        if self.limit is not None:
+            probe = replace(probe, frontier=probe.frontier.limited(self.limit))
         self.statistics = replace(self.statistics, offsets_known=self._count(probe.known))
         self._behind_ms = probe.behind_ms
         probe.frontier.require_after(ledger.bound)

@@ -8,6 +8,8 @@ Sources that look upstream equally often do so at the same moments. Somebody who
 can ring the bell; then those that rest look at once, but only so many times a second. Those that
 rest because views over them are too far behind go on resting.
 
+A source may be paused between two steps, to be given another description (`pause`, `resume`).
+
 A recent read asks one source alone (`ask`). That source takes a step at once, also when it has
 stalled and would wait longer; all who have asked before the step begins share it (`recency`).
 Several sources that follow one log upstream can be asked to take a step together (`ask_together`).
@@ -20,6 +22,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import ClassVar
 
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
@@ -69,9 +72,16 @@ _RETRY_ASKED_S = 0.5
 _JOINT_PATIENCE_S = 1.0
 """For so long at most a source waits for others that are to take a step together with it."""
 _AFTER_FAILURE_MS = 1000
+_LOOK_AGAIN_S = 0.1
 _LONGEST_REST_S = 5.0
 """The longest rest of a source because views are behind: who reads it waits for its next step."""
 _log = logging.getLogger(__name__)
+
+
+class SourceBusy(WaterclockError):
+    """Somebody else is changing the source."""
+
+    sqlstate: ClassVar[str] = "55006"
 
 
 @dataclass(slots=True)
@@ -93,6 +103,8 @@ class _Turn:
     needs_step: bool = False
     """A round could not begin: a step of its own comes first."""
     is_over: bool = False
+    is_paused: bool = False
+    """Somebody changes what it is to do."""
     is_pausing: bool = False
     """It has stalled and waits longer than usual; ringing the bell does not change that."""
 
@@ -139,22 +151,77 @@ class Ingestions:
 
     def add(self, description: SourceDescription) -> None:
         """Run a source whose collections exist, from where it stands."""
+        hold = self._take_hold(description.collections)
+        ingestion = self.opened(description, hold)
+        with self._lock:
+            self._know_errors(description)
+            now, requests = self._runtime.monotonic_s(), Requests(description.id)
+            self._turns[description.id] = _Turn(ingestion, hold, now, requests)
+            self._lock.notify()
+
+    def opened(self, description: SourceDescription, hold: SourceHold) -> Ingestion:
+        """A source that nobody steps, from where it stands. The hold stays with the caller."""
         kind = self._kinds.get(description.kind)
         if kind is None:
             raise UnknownKind(f"sources of kind {description.kind} are not supported")
-        hold = self._take_hold(description.collections)
 
         def open_ledger() -> Ledger:
             folder = self._surroundings.state_folder
             return Ledger(self._storage, self._store, description, kind.progress, hold, folder)
 
-        ingestion = Ingestion(description, kind, self._surroundings, open_ledger, self._runtime)
+        return Ingestion(description, kind, self._surroundings, open_ledger, self._runtime)
+
+    def _know_errors(self, description: SourceDescription) -> None:
+        for name, errors in description.errors.items():
+            self._errors[description.outputs[name]] = errors
+
+    def pause(self, source: GlobalId) -> Ingestion:
+        """Let a source take no step until `resume`; returns when it takes none.
+
+        Raises `SourceDropped`, and `SourceBusy` if somebody else has paused it.
+        """
         with self._lock:
-            for name, errors in description.errors.items():
-                self._errors[description.outputs[name]] = errors
-            now, requests = self._runtime.monotonic_s(), Requests(description.id)
-            self._turns[description.id] = _Turn(ingestion, hold, now, requests)
+            turn = self._turns.get(source)
+            if turn is None:
+                raise _dropped()
+            if turn.is_paused:
+                raise SourceBusy(
+                    "the source is being altered by another statement",
+                    hint="Try the statement again when that is done.",
+                )
+            turn.is_paused = True
+            while turn.running is not None and not turn.running.done():
+                self._lock.wait(_LOOK_AGAIN_S)
+            return turn.ingestion
+
+    def resume(self, source: GlobalId, description: SourceDescription | None = None) -> None:
+        """Let a paused source go on, as it is described now. One that was dropped is no error."""
+        with self._lock:
+            turn = self._turns.get(source)
+        if turn is None:
+            return
+        if description is not None:
+            self._describe(turn, description)
+        with self._lock:
+            turn.is_paused = False
+            turn.due = min(turn.due, self._runtime.monotonic_s())
             self._lock.notify()
+
+    def _describe(self, turn: _Turn, description: SourceDescription) -> None:
+        """Give a source that is paused another description."""
+        old, old_hold = turn.ingestion, turn.hold
+        known = set(description.outputs.values())
+        gone = [each for each in old.description.outputs.values() if each not in known]
+        hold = self._take_hold(description.collections)
+        with self._lock:
+            turn.ingestion, turn.hold = self.opened(description, hold), hold
+            turn.is_over = False
+            for output in gone:
+                self._errors.pop(output, None)
+            self._know_errors(description)
+        old_hold.close()
+        old.close()
+        old.remove_state(gone)
 
     def removal(self, sources: Iterable[GlobalId]) -> Plan[None]:
         """What ends sources durably, for the commit that drops them."""
@@ -175,7 +242,15 @@ class Ingestions:
         """What is to be done upstream when the source has been removed, if anything is."""
         with self._lock:
             turn = self._turns.get(source)
-        return None if turn is None else self._farewells.of(turn.ingestion.description)
+        return None if turn is None else self.cleanup_after(turn.ingestion.description)
+
+    def cleanup_notes(self, description: SourceDescription) -> list[AnyEvent]:
+        """What notes, in a commit, that something is to be removed upstream at the next start."""
+        return self._farewells.events([description])
+
+    def cleanup_after(self, description: SourceDescription) -> Callable[[], None] | None:
+        """What removes upstream what a source has left there, and the note of it."""
+        return self._farewells.of(description)
 
     def remove(self, source: GlobalId) -> None:
         """Stop running a source. One that is not known is no error."""
@@ -370,7 +445,9 @@ class Ingestions:
 
     @staticmethod
     def _is_idle(turn: _Turn) -> bool:
-        return not turn.is_over and (turn.running is None or turn.running.done())
+        if turn.is_over or turn.is_paused:
+            return False
+        return turn.running is None or turn.running.done()
 
     @staticmethod
     def _due(turn: _Turn) -> float:

@@ -32,7 +32,7 @@ from waterclock.storage.sources.postgres.pgoutput import Relation
 from waterclock.storage.sources.postgres.texts import Values, decode
 from waterclock.storage.sources.postgres.tuples import UNCHANGED, Buffer, Fields, Places
 
-REMEDY = "drop the source and create it again"
+REMEDY = "add it to the source once more: ALTER SOURCE ... ADD TABLE"
 _AT_ONCE_BYTES = 16 << 20
 _LONG_KEY = 500
 _OLD, _NEW = b"O"[0], b"N"[0]
@@ -68,7 +68,9 @@ class Decoder:
 
     def __init__(self, tables: Iterable[UpstreamTable], header: int) -> None:
         """`header` is the length of what stands before each message."""
-        self._tables = {table.oid: table for table in tables}
+        self._tables: dict[int, list[UpstreamTable]] = {}
+        for table in tables:
+            self._tables.setdefault(table.oid, []).append(table)
         self._header = header
         self._relations: dict[int, Relation] = {}
         self._piles: dict[bytes, _Pile] = {}
@@ -130,19 +132,25 @@ class Decoder:
             return
         yield from self._emptied(relation.oid.to_bytes(4))
         self._relations[relation.oid] = relation
-        table = self._tables.get(relation.oid)
-        reason = None if table is None else _difference(table, relation)
-        if table is not None and reason is not None:
-            yield self._failed(table, reason)
+        for table in self._editions(relation.oid):
+            reason = _difference(table, relation)
+            if reason is not None:
+                yield self._failed(table, reason)
+
+    def _editions(self, oid: int) -> tuple[UpstreamTable, ...]:
+        """All that is read of a table."""
+        return tuple(self._tables.get(oid, ()))
 
     def _truncated(self, oid: int) -> Iterator[Messages]:
         self._piles.pop(oid.to_bytes(4), None)  # it is all gone anyway, but not what was given
-        table = self._tables.get(oid)
-        if table is not None:
+        for table in self._editions(oid):
             yield Truncated(table.output, None, no_messages())
 
     def _failed(self, table: UpstreamTable, reason: str) -> TableFailed:
-        del self._tables[table.oid]
+        left = self._tables.pop(table.oid)
+        left.remove(table)
+        if left:
+            self._tables[table.oid] = left
         return failed(table, reason)
 
     def _emptied(self, key: bytes) -> Iterator[Messages]:
@@ -150,7 +158,10 @@ class Decoder:
         pile = self._piles.pop(key, None)
         if pile is None:
             return
-        table = self._tables[pile.relation.oid]
+        for table in self._editions(pile.relation.oid):
+            yield from self._decoded(table, pile)
+
+    def _decoded(self, table: UpstreamTable, pile: _Pile) -> Iterator[Messages]:
         lost = False
         for diff, batch in self._rows(table, pile):
             if batch is None:
@@ -246,7 +257,7 @@ _AS_TEXT = "name the column in TEXT COLUMNS of the source to have it as text"
 
 
 def _named(table: UpstreamTable, column: UpstreamColumn) -> str:
-    return f'column "{column.name}" of table {table.output}'
+    return f'column "{column.name}" of table {table.shown}'
 
 
 def _key(texts: list[pa.StringArray], row: int) -> str:
@@ -271,7 +282,7 @@ def with_diff(batch: pa.RecordBatch, diff: int) -> pa.RecordBatch:
 
 def failed(table: UpstreamTable, reason: str) -> TableFailed:
     """The table can not be followed any more."""
-    message = f"55000 table {table.output} can not be followed any more: {reason}; {REMEDY}"
+    message = f"55000 table {table.shown} can not be followed any more: {reason}; {REMEDY}"
     return TableFailed(table.output, None, no_messages(), message)
 
 

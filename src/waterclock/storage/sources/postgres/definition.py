@@ -21,7 +21,7 @@ _SIMPLE = re.compile(r"[a-z_][a-z0-9_$]*")
 
 class UpstreamColumn(msgspec.Struct, frozen=True):
     """A column that is read. `type` and `modifier` are those that the server has for it, `version`
-    is the number of the transaction that defined it last.
+    is the number of the transaction that defined it last, `default` is that of its default, or 0.
     """
 
     name: str
@@ -31,6 +31,7 @@ class UpstreamColumn(msgspec.Struct, frozen=True):
     held: PgType
     nullable: bool
     version: str = ""
+    default: int = 0
 
 
 class UpstreamTable(msgspec.Struct, frozen=True, dict=True):
@@ -39,6 +40,9 @@ class UpstreamTable(msgspec.Struct, frozen=True, dict=True):
     `membership` has the numbers of the rows in the server's catalog by which the table is in the
     publication; they change when it is taken out and put in again. `file` is where its rows are;
     it changes when they are written anew, all of them at once.
+
+    The same table may be read several times, each time with the columns that it had when it was
+    added to the source: these are its editions.
     """
 
     oid: int
@@ -48,11 +52,17 @@ class UpstreamTable(msgspec.Struct, frozen=True, dict=True):
     membership: tuple[int, ...] = ()
     filter: str | None = None
     file: int = 0
+    edition: int = 1
+
+    @cached_property
+    def shown(self) -> str:
+        """Its name with its schema, quoted where needed."""
+        return f"{quoted(self.schema)}.{quoted(self.name)}"
 
     @cached_property
     def output(self) -> str:
-        """Its name with its schema, quoted where needed: that of the connector's output."""
-        return f"{quoted(self.schema)}.{quoted(self.name)}"
+        """The name of the connector's output."""
+        return self.shown if self.edition == 1 else f"{self.shown} ({self.edition})"
 
     @cached_property
     def rows(self) -> Schema:

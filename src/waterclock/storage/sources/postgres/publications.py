@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import psycopg
@@ -42,6 +43,37 @@ def make(control: psycopg.Connection[Any], tables: Sequence[TableName]) -> str:
     return name
 
 
+def add(
+    control: psycopg.Connection[Any], name: str, tables: Sequence[TableName]
+) -> tuple[tuple[str, str], ...]:
+    """Publish these tables as well; those of them that were not published before, by their schema
+    and name. Raises `InvalidSource`.
+    """
+    known = set(control.execute(_PUBLISHED, [name]).fetchall())
+    found = dict.fromkeys(_found(control, *table) for table in tables)
+    new = tuple(each for each in found if each not in known)
+    if new:
+        control.execute(_alter("ADD", name, new))
+    return new
+
+
+def remove(settings: ConnectionSettings, name: str, tables: Sequence[tuple[str, str]]) -> None:
+    """Do not publish these tables any more, as far as they are. Raises `TransientFault`."""
+    with telling(settings), closing(connect(settings)) as control:
+        known = set(control.execute(_PUBLISHED, [name]).fetchall())
+        gone = [each for each in tables if each in known]
+        if gone:
+            control.execute(_alter("DROP", name, gone))
+
+
+def _alter(change: str, name: str, tables: Sequence[tuple[str, str]]) -> sql.Composed:
+    return sql.SQL("ALTER PUBLICATION {} {} TABLE {}").format(
+        sql.Identifier(name),
+        sql.SQL(change),
+        sql.SQL(", ").join(sql.Identifier(*each) for each in tables),
+    )
+
+
 def drop(settings: ConnectionSettings, name: str) -> None:
     """Drop a publication; one that is not there is no error. Raises `TransientFault`."""
     with telling(settings):
@@ -73,6 +105,9 @@ def _found(control: psycopg.Connection[Any], schema: str | None, name: str) -> t
     return found, name
 
 
+_PUBLISHED = (
+    "SELECT schemaname::text, tablename::text FROM pg_publication_tables WHERE pubname = %s"
+)
 _TABLES = """
 SELECT n.nspname, c.relkind = 'p' FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND c.relname = %(name)s

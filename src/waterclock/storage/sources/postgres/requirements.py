@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
+import msgspec
+
 from waterclock.errors import WaterclockError
 from waterclock.model.pg_types import NO_MODIFIER, TEXT, PgType, element_of, type_info
 from waterclock.model.schema import MAX_DECIMAL_PRECISION, RESERVED_NAMES
@@ -58,6 +60,8 @@ class Wanted:
     schemas: Sequence[str] | None = None
     as_text: Sequence[ColumnName] = ()
     excluded: Sequence[ColumnName] = ()
+    may_be_gone: frozenset[ColumnName] = frozenset()
+    """Those of the columns that need not be there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,8 @@ class Found:
     definition: PostgresDefinition
     chosen: tuple[UpstreamTable, ...]
     notices: list[str] = field(default_factory=list)
+    published: tuple[tuple[str, str], ...] = ()
+    """Tables that were put into the source's own publication for this."""
 
 
 def define(connection: str, settings: ConnectionSettings, wanted: Wanted) -> Found:
@@ -102,6 +108,51 @@ def define(connection: str, settings: ConnectionSettings, wanted: Wanted) -> Fou
         own_scales=True,
     )
     return Found(definition, chosen, notices)
+
+
+def define_more(settings: ConnectionSettings, known: PostgresDefinition, wanted: Wanted) -> Found:
+    """The definition of a source that reads nothing but tables that are to join a known source.
+
+    They are tables of the same publication, and may be ones that the known source reads already:
+    then they are new editions. A publication that the known source owns has them from now on. The
+    definition has a replication slot of its own. Raises as `define` does.
+    """
+    if _system(settings) != known.system:
+        raise InvalidSource("the connection leads to another PostgreSQL server than it did")
+    with closing(connect(settings)) as control, telling(settings), ExitStack() as undo:
+        upstream = Upstream(control)
+        _require_server(upstream.server())
+        name = known.publication
+        if _publication(upstream, name).version != known.version:
+            raise InvalidSource(
+                f'publication "{name}" was altered upstream',
+                detail="The source can not go on either.",
+            )
+        added: tuple[tuple[str, str], ...] = ()
+        if known.owns_publication:
+            assert wanted.tables is not None, "tables that join are named"
+            added = publications.add(control, name, wanted.tables)
+            undo.callback(publications.remove, settings, name, added)
+        tables = _chosen(upstream, name, wanted)
+        notices: list[str] = []
+        columns = _Columns(wanted, notices)
+        chosen = tuple(_next_edition(known, columns.table(found)) for found in tables)
+        columns.require_used()
+        undo.pop_all()
+    definition = msgspec.structs.replace(
+        known,
+        slot=f"waterclock_{secrets.token_hex(8)}",
+        tables=chosen,
+        owns_publication=False,
+        own_scales=True,
+    )
+    return Found(definition, chosen, notices, added)
+
+
+def _next_edition(known: PostgresDefinition, table: UpstreamTable) -> UpstreamTable:
+    """The table under the name of an output that the source has not had yet."""
+    taken = [each.edition for each in known.tables if each.shown == table.shown]
+    return msgspec.structs.replace(table, edition=max(taken, default=0) + 1)
 
 
 def _system(settings: ConnectionSettings) -> str:
@@ -255,6 +306,7 @@ class _Columns:
             "TEXT COLUMNS": wanted.as_text,
             "EXCLUDE COLUMNS": wanted.excluded,
         }
+        self._may_be_gone = wanted.may_be_gone
         self._used: set[tuple[str, ColumnName]] = set()
         self._notices = notices
 
@@ -276,7 +328,7 @@ class _Columns:
         """Every column that was named must be one."""
         for option, names in self._asked.items():
             for name in names:
-                if (option, name) not in self._used:
+                if (option, name) not in self._used and name not in self._may_be_gone:
                     shown = ".".join(quoted(part) for part in name if part is not None)
                     raise InvalidSource(f"{option} names a column that is not read: {shown}")
 
@@ -313,6 +365,7 @@ class _Columns:
             held,
             column.nullable,
             column.version,
+            column.default,
         )
 
 

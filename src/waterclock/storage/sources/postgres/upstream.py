@@ -54,6 +54,7 @@ class FoundColumn:
     base_modifier: int
     nullable: bool
     version: str
+    default: int
     is_generated: bool
 
 
@@ -194,8 +195,11 @@ def difference(table: UpstreamTable, found: FoundTable | None) -> str | None:
             return f'column "{wanted.name}" was dropped or renamed upstream'
         if (column.type, column.modifier) != (wanted.type, wanted.modifier):
             return f'the type of column "{wanted.name}" was changed upstream'
-        # ALTER COLUMN ... TYPE may change all values and not the type, and tells nobody.
-        if column.version != wanted.version and found.file != table.file:
+        # ALTER COLUMN ... TYPE may change all values and not the type, and tells nobody. It makes
+        # the column's default anew, unlike whatever else writes the table anew: that only notes
+        # that the default of an added column is in all rows now.
+        same_default = wanted.default != 0 and column.default == wanted.default
+        if column.version != wanted.version and found.file != table.file and not same_default:
             return f'column "{wanted.name}" was altered and the table written anew upstream'
     return None
 
@@ -242,8 +246,9 @@ WITH RECURSIVE based(type, modifier, base, base_modifier) AS (
 )
 SELECT a.attrelid AS relation, a.attname, a.attnum::int, a.atttypid, a.atttypmod,
     b.base, b.base_modifier, NOT a.attnotnull AS nullable, a.xmin::text,
-    a.attgenerated <> '' AS is_generated
+    coalesce(d.oid, 0)::bigint AS default_number, a.attgenerated <> '' AS is_generated
 FROM pg_attribute a
+LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 JOIN based b ON b.type = a.atttypid AND b.modifier = a.atttypmod
 JOIN pg_type t ON t.oid = b.base AND t.typtype <> 'd'
 WHERE a.attrelid = ANY(%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped

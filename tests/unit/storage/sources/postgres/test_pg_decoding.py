@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
 from pgoutput_bytes import (
     COLUMNS,
@@ -88,6 +89,23 @@ def test_what_has_not_changed_is_taken_from_the_row_before() -> None:
     assert changes(found) == {((1, old[1], Decimal(1)), 8): -1, ((2, old[1], Decimal(2)), 8): 1}
 
 
+def test_a_table_that_is_read_twice() -> None:
+    """Each edition has its columns, and one may fail without the other."""
+    narrow = msgspec.structs.replace(TABLE, columns=TABLE.columns[:1], edition=2)
+    decoder = Decoder([TABLE, narrow], HEADER)
+    [first, second] = decoder.decode([transaction(9, relation(), insert("1", "x", "2"))])
+    assert (first.output, second.output) == ("public.t", "public.t (2)")
+    assert first.batch.schema.names == ["a", "b", "n", OFFSET, DIFF]
+    assert second.batch.schema.names == ["a", OFFSET, DIFF]
+    [lost, other] = decoder.decode([transaction(20, relation(COLUMNS[:2]), insert("3", "y"))])
+    assert isinstance(lost, TableFailed)
+    assert lost.output == "public.t"
+    assert (other.output, other.batch.column("a").to_pylist()) == ("public.t (2)", [3])
+    [emptied] = decoder.decode([transaction(30, truncate(OID))])
+    assert isinstance(emptied, Truncated)
+    assert emptied.output == "public.t (2)"
+
+
 def test_other_tables_are_left_out() -> None:
     other = relation(COLUMNS[:1], oid=OID + 1)
     found = decoded(transaction(9, other, insert("1", oid=OID + 1), insert("1", oid=OID + 2)))
@@ -124,7 +142,7 @@ def test_another_form_fails_the_table(form: bytes, reason: str) -> None:
     assert isinstance(last, TableFailed)
     assert last.message.startswith("55000 table public.t can not be followed any more: ")
     assert reason in last.message
-    assert last.message.endswith("create it again")
+    assert last.message.endswith("ALTER SOURCE ... ADD TABLE")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,229 @@
+"""Outputs that join a source which runs: a source of their own reads them until both have met.
+
+A companion is a source for the new outputs alone. It has its own bindings and its own place
+upstream, and nobody else knows it, so the source that it is for goes on meanwhile. When it has
+caught up, the source is paused between two steps, the companion goes on to exactly the place
+upstream that the source is bound to, and both are made complete at the same time. From there on
+the outputs can be the source's: they hold what was upstream at that place, as all its others do.
+
+The outputs can be read from that time on. What they held before, when they were ahead of the source
+or behind it, was never seen by anybody.
+
+A companion that was given up leaves nothing. After a crash its collections are of no object and are
+released at the next start, and what it had upstream is removed then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import ClassVar, TypeVar
+
+from waterclock.errors import WaterclockError
+from waterclock.model.ids import GlobalId
+from waterclock.model.schema import Schema
+from waterclock.model.timeline import EPOCH_MILLIS
+from waterclock.persist.plans import together
+from waterclock.persist.records import AnyEvent
+from waterclock.persist.state import State
+from waterclock.persist.store import Plan, Store
+from waterclock.storage import riders
+from waterclock.storage.api import Description, ReadCapability, Writers
+from waterclock.storage.controller import Storage
+from waterclock.storage.sources.api import SourceDescription
+from waterclock.storage.sources.errors import SourceFault
+from waterclock.storage.sources.ingestion import Ingestion
+from waterclock.storage.sources.loop import Ingestions, SourceBusy
+from waterclock.storage.sources.status import Health
+
+_PATIENCE_S = 60.0
+"""So long a companion tries again what does not work upstream."""
+_MEETING_S = 10.0
+"""So long the source stands still for the companion to get to its place."""
+_REST_S = 0.1
+
+
+class JoiningStopped(WaterclockError):
+    """Nobody wants the outputs any more."""
+
+    sqlstate: ClassVar[str] = "57014"
+
+
+class Companion:
+    """Reads outputs that are to join a source. `stop` may be called by any thread, all else by one
+    at a time.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        store: Store,
+        sources: Ingestions,
+        description: SourceDescription,
+        schemas: Mapping[GlobalId, Schema],
+    ) -> None:
+        """`schemas` has those of all collections of the description. They are made here."""
+        self._storage = storage
+        self._store = store
+        self._sources = sources
+        self._description = description
+        self._cleanup = sources.cleanup_after(description)
+        self._runtime = store.runtime
+        self._stopping = self._runtime.event()
+        start = EPOCH_MILLIS.frontier(self._runtime.wall_ms())
+        made = together(
+            riders.create(each, Description(schema, Writers.STORAGE), start)
+            for each, schema in schemas.items()
+        )
+        given = store.commit(_with_events(made, sources.cleanup_notes(description)))
+        self.readers = {reader.id: reader for reader, _ in given}
+        """The right to read each collection; it is not given to anybody else."""
+        self._ingestion: Ingestion = sources.opened(description, _Held(self.readers))
+
+    def stop(self) -> None:
+        """End what `join` does, soon."""
+        self._stopping.set()
+        self._ingestion.stop()
+
+    # Reading
+
+    def join(self, source: GlobalId) -> int:
+        """Read until the outputs are where the source is; the time at which both are complete.
+
+        The source is paused then, and stays so for the caller to `resume`; if this raises, it is
+        not. From that time on the outputs can be read, and the source can take them over.
+        """
+        while True:
+            self._catch_up()
+            with suppress(SourceBusy):
+                time = self._try_join(source)
+                if time is not None:
+                    return time
+            self._stopping.wait(_REST_S)
+
+    def _try_join(self, source: GlobalId) -> int | None:
+        paused = self._sources.pause(source)
+        time = None
+        try:
+            time = self._try_meet(paused)
+        finally:
+            if time is None:
+                self._sources.resume(source)
+        return time
+
+    def _catch_up(self) -> None:
+        """Step until nothing more is known upstream. Raises what can not be mended by waiting."""
+        patient_until = self._runtime.monotonic_s() + _PATIENCE_S
+        while True:
+            again_ms = self._step()
+            if self._ingestion.status.health is Health.STALLED:
+                if self._runtime.monotonic_s() > patient_until:
+                    raise self._ingestion.status.error or _unknown()
+            elif again_ms is None:
+                return
+            else:
+                patient_until = self._runtime.monotonic_s() + _PATIENCE_S
+            if again_ms:
+                self._stopping.wait(again_ms / 1000)
+
+    def _step(self) -> int | None:
+        """A step; when to do the next one, or None if there is nothing more to do."""
+        outcome = self._ingestion.step()
+        if self._stopping.is_set():
+            raise JoiningStopped("canceling statement due to user request")
+        self._ingestion.tidy()
+        report = self._ingestion.report()
+        for status in (report.status, *report.failed.values()):
+            if status.health is Health.FAILED:
+                raise status.error or _unknown()
+        return outcome.again_ms
+
+    def _try_meet(self, source: Ingestion) -> int | None:
+        """Get to where the paused source is; None if that is not possible now."""
+        if source.status.health in (Health.FAILED, Health.FINISHED):
+            raise SourceFault(
+                f"the source can not take up anything: it has {source.status.health.value}",
+                detail=None if source.status.error is None else source.status.error.message,
+            )
+        there, here = source.standing(), self._ingestion.standing()
+        if there is None or here is None or not there.bound.covers(here.bound):
+            return None
+        self._ingestion.limit = there.bound
+        try:
+            until = self._runtime.monotonic_s() + _MEETING_S
+            while here is None or here.bound != there.bound:
+                if self._runtime.monotonic_s() > until:
+                    return None
+                self._step()
+                here = self._ingestion.standing()
+        finally:
+            self._ingestion.limit = None
+        assert here.complete_to is not None
+        assert there.complete_to is not None
+        time = max(here.complete_to, there.complete_to) - 1
+        source.advance(time)
+        self._ingestion.advance(time)
+        self._forget_before(time)
+        return time
+
+    def _forget_before(self, time: int) -> None:
+        moves = [
+            (reader, EPOCH_MILLIS.frontier(time))
+            for each, reader in self.readers.items()
+            if each != self._description.remap
+        ]
+        for moved in self._storage.downgrade_capabilities(moves):
+            self.readers[moved.id] = moved
+
+    # The end
+
+    def finish(self, *, has_joined: bool) -> None:
+        """Let go of everything but, if they have joined, the outputs. Raises `TransientFault` if
+        something could not be removed upstream; that is tried again at the next start.
+        """
+        self._ingestion.close()
+        remap = self._description.remap
+        gone = [remap] if has_joined else list(self.readers)
+        self._store.commit(
+            together(
+                [
+                    riders.release(self.readers[each].token for each in gone),
+                    riders.release_own_writers(gone),
+                ]
+            )
+        )
+        if not has_joined:
+            self._ingestion.remove_state()
+        if self._cleanup is not None:
+            self._cleanup()
+
+
+class _Held:
+    """Implements `SourceHold` over capabilities of one's own, which stay where they are."""
+
+    def __init__(self, readers: Mapping[GlobalId, ReadCapability]) -> None:
+        self._readers = readers
+
+    def capability(self, collection: GlobalId) -> ReadCapability:
+        return self._readers[collection]
+
+    def move(self, time: int) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+T = TypeVar("T")
+
+
+def _with_events(plan: Plan[T], noted: Sequence[AnyEvent]) -> Plan[T]:
+    def both(state: State) -> tuple[list[AnyEvent], T]:
+        events, answer = plan(state)
+        return [*events, *noted], answer
+
+    return both
+
+
+def _unknown() -> SourceFault:
+    return SourceFault("the source has ended")
