@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import msgspec
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -786,6 +787,8 @@ def test_large_ranges_are_read_on_executors(
         records = [(f"k{n}", f"{partition}/{n}") for n in range(count)]
         broker.produce("large", records, partition)
     definition = definition_of(broker, "large")
+    ways = {"once": definition.messages, "again": definition.messages}
+    definition = msgspec.structs.replace(definition, editions=ways)
     connection = ConnectionSettings("k", "kafka", {"broker": broker.address})
     clock = lambda: 0  # noqa: E731
     ranges = [Range(0, 1000, 12_000), Range(1, 0, 3000)]
@@ -795,14 +798,16 @@ def test_large_ranges_are_read_on_executors(
         connector = Kafka(definition, Surroundings(clock, executors, lambda _id: connection))
         tables: dict[Any, list[pa.RecordBatch]] = {}
         for messages in connector.read(ranges):
-            tables.setdefault(messages.partition, []).append(messages.batch)
+            key = (messages.output, messages.partition)
+            tables.setdefault(key, []).append(messages.batch)
         connector.close()
         found.append({p: pa.Table.from_batches(batches) for p, batches in tables.items()})
     here, there = found
-    assert here.keys() == there.keys() == {0, 1}
-    for partition, table in here.items():
-        assert there[partition].equals(table)
-    assert here[0].column("at").to_pylist() == list(range(1000, 12_000))
+    assert here.keys() == there.keys() == {(way, each) for way in ways for each in (0, 1)}
+    for (_, partition), table in here.items():
+        assert there["once", partition].equals(table)
+        assert there["again", partition].equals(table)
+    assert here["once", 0].column("at").to_pylist() == list(range(1000, 12_000))
 
 
 @pytest.mark.semantics(111, 119)

@@ -15,6 +15,8 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from waterclock.catalog.catalog import NOWHERE, Catalog, place_of
 from waterclock.catalog.errors import (
     DuplicateDatabase,
@@ -36,6 +38,8 @@ from waterclock.catalog.objects import (
     Oid,
     Relation,
     Settings,
+    SourceProgress,
+    Subsource,
 )
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
@@ -149,6 +153,24 @@ class Draft:
             self._unlink(old)
             self._link(new)
         self._objects[new.oid] = new
+
+    def supersede(self, old: AnyItem, new: AnyItem, former: AnyItem) -> None:
+        """Give an item another id; `former`, a part of it, takes over the old one.
+
+        Whatever was made over the item keeps its meaning, so it uses `former` from now on; the
+        item's own parts go with it.
+        """
+        assert self._is_open, "a committed draft is a value"
+        assert place_of(new) == place_of(old), "it has its name"
+        assert (former.id, former.part_of, new.oid) == (old.id, new.id, old.oid)
+        self._unlink(old)
+        self._objects[new.oid] = new
+        self._link(new)
+        for user in sorted(self._users.get(old.id, ())):
+            part = self._objects[self._oids[user]]
+            if isinstance(part, Subsource | SourceProgress):
+                self.change(part, msgspec.structs.replace(part, source=new.id))
+        self.add(former)
 
     def remove(self, old: AnyObject) -> None:
         """Forget the object and what is said about it. Nothing may use it any more."""

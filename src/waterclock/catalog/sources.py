@@ -110,6 +110,18 @@ def create_subsource(
     return placed_with_rows(draft, subsource)
 
 
+def supersede(draft: Draft, old: Source, new: Source, name: str, upstream: str) -> Subsource:
+    """Give a source other columns, and another id. What it was goes on under the name, as a part of
+    it that has the old id and belongs to the same role with the same grants.
+    """
+    site = Site(old.namespace, name, old.owner)
+    parts = relation_parts(draft, site, old.columns)
+    parts["id"] = old.id
+    former = Subsource(**parts, source=new.id, upstream=upstream, grants=old.grants)
+    draft.supersede(old, new, former)
+    return former
+
+
 def _progress(
     draft: Draft, site: Site, source: Source, columns: Sequence[Column], name: str | None
 ) -> SourceProgress:

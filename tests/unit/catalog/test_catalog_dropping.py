@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from waterclock.catalog import items, roles
@@ -10,6 +11,7 @@ from waterclock.catalog.builtins import (
     DEFAULT_DATABASE,
     SYSTEM_ROLE,
 )
+from waterclock.catalog.catalog import catalog_of
 from waterclock.catalog.draft import Draft
 from waterclock.catalog.dropping import drop
 from waterclock.catalog.errors import DependentsExist, DuplicateRelation
@@ -20,6 +22,7 @@ from waterclock.catalog.sources import (
     SourceDefinition,
     SubsourceDefinition,
     create_source,
+    supersede,
 )
 from waterclock.model.pg_types import INT4, INT8, MZ_TIMESTAMP
 from waterclock.testing.catalog_world import COLUMNS, SCOPE, fresh_draft, here, query
@@ -131,6 +134,28 @@ def test_two_sources_with_the_same_definition_are_two_objects(draft: Draft) -> N
     one, other = source(draft, "one"), source(draft, "other")
     ids = {one.source.id, one.remap, other.source.id, other.remap}
     assert len(ids) == 4
+
+
+def test_a_source_is_superseded(draft: Draft) -> None:
+    """What was made over it keeps the old columns; its parts and its name go with the new ones."""
+    made = source(draft, "k")
+    v, i = view(draft, "v", made.source), index(draft, "i", made.source)
+    columns = (*COLUMNS, Column("more", INT8))
+    new = msgspec.structs.replace(made.source, id=draft.numbers.id(), columns=columns)
+    former = supersede(draft, made.source, new, "k_old", "messages")
+    catalog = draft.catalog
+    assert catalog.relation(Name("k"), SCOPE) == new
+    assert catalog.relation(Name("k_old"), SCOPE) == former
+    assert (former.id, former.columns, former.source) == (made.source.id, COLUMNS, new.id)
+    assert catalog.users[former.id] == {v.id, i.id}
+    assert made.progress is not None
+    assert catalog.users[new.id] == {former.id, made.progress.id}
+    assert catalog.item(made.progress.id).part_of == new.id
+    again = catalog_of(1, catalog.objects.values(), {}, {}, {})
+    assert (again.users, again.oids) == (catalog.users, catalog.oids)
+    dropped = drop(draft, [former], cascade=True, leaves_whole=True)
+    assert sorted(names(dropped.everything)) == ["i", "k_old", "v"]
+    assert names(drop(draft, [new]).everything) == ["k_progress", "k"]
 
 
 def test_a_sources_parts_go_with_it_and_not_alone(draft: Draft) -> None:

@@ -21,6 +21,7 @@ from waterclock.sql.ast.common import (
 from waterclock.sql.ast.objects import (
     AddColumn,
     AddConstraint,
+    AddSourceColumn,
     AddTables,
     Alter,
     AlterAction,
@@ -152,6 +153,12 @@ def test_tables_of_a_source(parse: Parse) -> None:
     name = ObjectName(("s",))
     text = "ALTER SOURCE s ADD TABLE public.t AS wide, u WITH (EXCLUDE COLUMNS (t.c))"
     assert parse(text) == Alter(ObjectKind.SOURCE, name, (AddTables(tables, (columns,)),))
+    text = "ALTER SOURCE s ADD COLUMN IF NOT EXISTS a int, ADD COLUMN b"
+    added = (
+        AddSourceColumn(Identifier("a"), INT4, True),
+        AddSourceColumn(Identifier("b")),
+    )
+    assert parse(text) == Alter(ObjectKind.SOURCE, name, added)
     gone = DropTables((ObjectName(("wide",)), ObjectName(("x", "u"))), True, True)
     text = "ALTER SOURCE s DROP TABLE IF EXISTS wide, x.u CASCADE"
     assert parse(text) == Alter(ObjectKind.SOURCE, name, (gone,))

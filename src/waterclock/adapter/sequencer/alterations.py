@@ -17,7 +17,7 @@ from waterclock.adapter.api import Done, Notice, Response
 from waterclock.adapter.errors import ObjectInUse, Unsupported
 from waterclock.adapter.planning import name_of
 from waterclock.adapter.retention import RETAIN, retain_option, retained_ms
-from waterclock.adapter.sequencer import inserts, source_tables, writing
+from waterclock.adapter.sequencer import inserts, source_columns, source_tables, writing
 from waterclock.adapter.sequencer.objects import MISSING, named
 from waterclock.adapter.sequencer.roles import require_right_over, role_of
 from waterclock.catalog import grants, items, privileges
@@ -59,6 +59,8 @@ Parameters = Sequence[pa.Scalar]
 async def alter(session: SqlSession, statement: ast.Alter, _: Parameters) -> Response:
     if any(isinstance(each, actions.AddTables | actions.DropTables) for each in statement.actions):
         return await source_tables.alter(session, statement)
+    if any(isinstance(each, actions.AddSourceColumn) for each in statement.actions):
+        return await source_columns.alter(session, statement)
     done = Done(f"ALTER {statement.kind.value}")
     async with session.changing() as draft:
         try:

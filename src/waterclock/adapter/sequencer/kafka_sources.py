@@ -26,6 +26,7 @@ from waterclock.sql.errors import SyntaxFault
 from waterclock.storage.envelopes.choice import decoding_of
 from waterclock.storage.sources.kafka import connector as kafka
 from waterclock.storage.sources.kafka.creation import Wanted, define
+from waterclock.storage.sources.kafka.definition import OUTPUT
 
 if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
@@ -57,7 +58,7 @@ def planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
     return PlannedSource(
         kafka.NAME,
         definition.encoded(),
-        {kafka.OUTPUT: rows},
+        {OUTPUT: rows},
         is_split=False,
         progress=kafka.KIND.progress,
         connections=(connection.id, *messages.connections),
@@ -66,7 +67,7 @@ def planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
         value_format=messages.value_format,
         is_fallible=True,
         takes_notes=messages.definition.takes_notes,
-        columns={kafka.OUTPUT: shown} if shown is not None and is_whole else {},
+        columns={OUTPUT: shown} if shown is not None and is_whole else {},
         connector=replace(
             external, connection=full_name(core.current, connection.namespace, connection.name)
         ),

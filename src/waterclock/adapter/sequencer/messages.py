@@ -141,12 +141,17 @@ def declared_columns(statement: ast.CreateSource) -> tuple[Column, ...] | None:
     if not found:
         return None
     for each in found:
-        if _is_limited(each.type):
-            raise Unsupported(
-                f'column "{each.name.name}" of a source can not have a limited type',
-                hint="Declare it without a length, and cast it in a view.",
-            )
+        require_unlimited(each.name.name, each.type)
     return tuple(Column(c.name.name, c.type, not c.not_null) for c in found)
+
+
+def require_unlimited(name: str, declared: PgType) -> None:
+    """Raise if a column of a source can not be declared with the type."""
+    if _is_limited(declared):
+        raise Unsupported(
+            f'column "{name}" of a source can not have a limited type',
+            hint="Declare it without a length, and cast it in a view.",
+        )
 
 
 def _is_limited(declared: PgType) -> bool:

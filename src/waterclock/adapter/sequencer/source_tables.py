@@ -8,12 +8,13 @@ anybody to see, and a statement that is cancelled, or a crash, leaves things as 
 A table that the source reads already can be added again, under another name. The new relation has
 the columns that the table has now; the old one stays as it is, and so do the views over it.
 
-Only PostgreSQL sources have tables that can come and go.
+Only PostgreSQL sources have tables that can come and go. What a Kafka source was before it got more
+columns (`source_columns`) can be dropped in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -63,6 +64,8 @@ from waterclock.storage.api import ERROR_ROWS, ReadCapability
 from waterclock.storage.sources.api import SourceDescription
 from waterclock.storage.sources.companion import Companion
 from waterclock.storage.sources.errors import TransientFault
+from waterclock.storage.sources.kafka import connector as kafka
+from waterclock.storage.sources.kafka.definition import decoded
 from waterclock.storage.sources.postgres import connector as postgres
 from waterclock.storage.sources.postgres import publications
 from waterclock.storage.sources.postgres.definition import PostgresDefinition, definition_of
@@ -97,7 +100,7 @@ def _source(session: SqlSession, catalog: Catalog, name: ObjectName) -> Source:
     """The source of that name, if its tables can be altered."""
     found = catalog.named(Source, name_of(name.parts), session.scope)
     privileges.check_owner(catalog, session.role.oid, found)
-    if found.connector != postgres.NAME:
+    if found.connector not in (postgres.NAME, kafka.NAME):
         raise Unsupported(
             f"the tables of {catalog.described(found)} cannot be altered",
             detail="Only PostgreSQL sources have tables that can be added and dropped.",
@@ -119,6 +122,11 @@ class _Addition:
 
 async def _add(session: SqlSession, source: Source, action: AddTables) -> None:
     core, changes = session.front.core, session.front.changes
+    if source.connector != postgres.NAME:
+        raise Unsupported(
+            f"tables cannot be added to source {source.name}",
+            detail="Only PostgreSQL sources have tables that can be added.",
+        )
     _ = _local_sites(session, core.current, source, action.tables)  # fail before work is done
     notices: list[str] = []
 
@@ -330,18 +338,11 @@ def _without(
 ) -> tuple[list[GlobalId], Source]:
     """The collections that go with these parts, and the source without them, in the draft."""
     gone = {each.upstream for each in targets}
-    known = _connector_of(source)
-    tables = tuple(table for table in known.tables if table.output not in gone)
-    if not tables:
-        raise DependentsExist(
-            f"cannot drop the last table of source {source.name}",
-            hint=f"Drop the source: DROP SOURCE {source.name}.",
-        )
     kept = msgspec.msgpack.decode(source.definition, type=KeptSource)
     errors = [GlobalId.parse(each) for name, each in kept.errors.items() if name in gone]
     definition = msgspec.structs.replace(
         kept,
-        connector=msgspec.structs.replace(known, tables=tables).encoded(),
+        connector=_reduced(source, kept, gone),
         errors={name: each for name, each in kept.errors.items() if name not in gone},
     )
     altered = msgspec.structs.replace(
@@ -353,8 +354,26 @@ def _without(
     return [*(each.id for each in targets), *errors], altered
 
 
+def _reduced(source: Source, kept: KeptSource, gone: Set[str]) -> bytes:
+    """What the connector reads without some of its outputs."""
+    if source.connector == kafka.NAME:
+        topic = decoded(kept.connector)
+        editions = {name: each for name, each in topic.by_output.items() if name not in gone}
+        return msgspec.structs.replace(topic, editions=editions).encoded()
+    known = definition_of(kept.connector)
+    tables = tuple(table for table in known.tables if table.output not in gone)
+    if not tables:
+        raise DependentsExist(
+            f"cannot drop the last table of source {source.name}",
+            hint=f"Drop the source: DROP SOURCE {source.name}.",
+        )
+    return msgspec.structs.replace(known, tables=tables).encoded()
+
+
 def _unpublish(session: SqlSession, before: Source, after: Source) -> None:
     """Take what is not read any more out of a publication that is the source's own."""
+    if before.connector != postgres.NAME:
+        return
     old, new = _connector_of(before), _connector_of(after)
     if old.owns_publication:
         kept = {(table.schema, table.name) for table in new.tables}
@@ -391,6 +410,8 @@ def _with_more(source: Source, addition: _Addition) -> Source:
 
 def _with_text(draft: Draft, source: Source) -> Source:
     """The source, whose statement names the tables that it has now, in the draft."""
+    if source.connector != postgres.NAME:
+        return source
     catalog = draft.catalog
     [made] = parse_statements(source.sql)
     assert isinstance(made.statement, ast.CreateSource)

@@ -107,6 +107,15 @@ class DropConstraint:
 
 
 @dataclass(frozen=True, slots=True)
+class AddSourceColumn:
+    """ADD COLUMN of a source. Without a type it is that of the field."""
+
+    name: Identifier
+    type: PgType | None = None
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class AddTables:
     """ADD TABLE of a source: more of what is upstream. The options are those of WITH."""
 
@@ -139,6 +148,7 @@ AlterAction = (
     | SetType
     | AddConstraint
     | DropConstraint
+    | AddSourceColumn
     | AddTables
     | DropTables
 )

@@ -7,6 +7,7 @@ from waterclock.sql.ast.common import Identifier, ObjectKind, ObjectName
 from waterclock.sql.ast.objects import (
     AddColumn,
     AddConstraint,
+    AddSourceColumn,
     AddTables,
     Alter,
     AlterAction,
@@ -157,6 +158,11 @@ def _source_action(stream: TokenStream) -> AlterAction:
     word = stream.advance().value
     if word == "add" and stream.accept("table"):
         return AddTables(upstream_tables(stream), with_options(stream))
+    if word == "add" and stream.accept("column"):
+        exists = stream.accept("if", "not", "exists")
+        name = stream.identifier()
+        is_typed = not (stream.at_end() or stream.at_mark(","))
+        return AddSourceColumn(name, type_name(stream) if is_typed else None, exists)
     if word != "drop" or not stream.accept("table"):
         stream.unsupported(f"ALTER SOURCE {word.upper()}")
     if_exists = stream.accept("if", "exists")

@@ -15,26 +15,23 @@ released at the next start, and what it had upstream is removed then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Schema
 from waterclock.model.timeline import EPOCH_MILLIS
-from waterclock.persist.plans import together
-from waterclock.persist.records import AnyEvent
-from waterclock.persist.state import State
-from waterclock.persist.store import Plan, Store
-from waterclock.storage import riders
-from waterclock.storage.api import Description, ReadCapability, Writers
+from waterclock.persist.store import Store
+from waterclock.storage.api import ReadCapability
 from waterclock.storage.controller import Storage
 from waterclock.storage.sources.api import SourceDescription
 from waterclock.storage.sources.errors import SourceFault
 from waterclock.storage.sources.ingestion import Ingestion
 from waterclock.storage.sources.loop import Ingestions, SourceBusy
 from waterclock.storage.sources.status import Health
+from waterclock.storage.sources.unseen import Unseen
 
 _PATIENCE_S = 60.0
 """So long a companion tries again what does not work upstream."""
@@ -63,22 +60,20 @@ class Companion:
         schemas: Mapping[GlobalId, Schema],
     ) -> None:
         """`schemas` has those of all collections of the description. They are made here."""
-        self._storage = storage
-        self._store = store
         self._sources = sources
         self._description = description
         self._cleanup = sources.cleanup_after(description)
         self._runtime = store.runtime
         self._stopping = self._runtime.event()
         start = EPOCH_MILLIS.frontier(self._runtime.wall_ms())
-        made = together(
-            riders.create(each, Description(schema, Writers.STORAGE), start)
-            for each, schema in schemas.items()
-        )
-        given = store.commit(_with_events(made, sources.cleanup_notes(description)))
-        self.readers = {reader.id: reader for reader, _ in given}
-        """The right to read each collection; it is not given to anybody else."""
-        self._ingestion: Ingestion = sources.opened(description, _Held(self.readers))
+        noted = sources.cleanup_notes(description)
+        self._unseen = Unseen(storage, store, schemas, start, noted)
+        self._ingestion: Ingestion = sources.opened(description, _Held(self._unseen))
+
+    @property
+    def readers(self) -> Mapping[GlobalId, ReadCapability]:
+        """The right to read each of its collections, which nobody else has."""
+        return self._unseen.readers
 
     def stop(self) -> None:
         """End what `join` does, soon."""
@@ -163,17 +158,9 @@ class Companion:
         time = max(here.complete_to, there.complete_to) - 1
         source.advance(time)
         self._ingestion.advance(time)
-        self._forget_before(time)
+        filled = [each for each in self.readers if each != self._description.remap]
+        self._unseen.forget_before(time, filled)
         return time
-
-    def _forget_before(self, time: int) -> None:
-        moves = [
-            (reader, EPOCH_MILLIS.frontier(time))
-            for each, reader in self.readers.items()
-            if each != self._description.remap
-        ]
-        for moved in self._storage.downgrade_capabilities(moves):
-            self.readers[moved.id] = moved
 
     # The end
 
@@ -184,14 +171,7 @@ class Companion:
         self._ingestion.close()
         remap = self._description.remap
         gone = [remap] if has_joined else list(self.readers)
-        self._store.commit(
-            together(
-                [
-                    riders.release(self.readers[each].token for each in gone),
-                    riders.release_own_writers(gone),
-                ]
-            )
-        )
+        self._unseen.release(gone)
         if not has_joined:
             self._ingestion.remove_state()
         if self._cleanup is not None:
@@ -201,28 +181,17 @@ class Companion:
 class _Held:
     """Implements `SourceHold` over capabilities of one's own, which stay where they are."""
 
-    def __init__(self, readers: Mapping[GlobalId, ReadCapability]) -> None:
-        self._readers = readers
+    def __init__(self, collections: Unseen) -> None:
+        self._collections = collections
 
     def capability(self, collection: GlobalId) -> ReadCapability:
-        return self._readers[collection]
+        return self._collections.readers[collection]
 
     def move(self, time: int) -> None:
         pass
 
     def close(self) -> None:
         pass
-
-
-T = TypeVar("T")
-
-
-def _with_events(plan: Plan[T], noted: Sequence[AnyEvent]) -> Plan[T]:
-    def both(state: State) -> tuple[list[AnyEvent], T]:
-        events, answer = plan(state)
-        return [*events, *noted], answer
-
-    return both
 
 
 def _unknown() -> SourceFault:

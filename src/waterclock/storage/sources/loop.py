@@ -195,7 +195,9 @@ class Ingestions:
             return turn.ingestion
 
     def resume(self, source: GlobalId, description: SourceDescription | None = None) -> None:
-        """Let a paused source go on, as it is described now. One that was dropped is no error."""
+        """Let a paused source go on, as it is described now, maybe under another id. One that was
+        dropped is no error.
+        """
         with self._lock:
             turn = self._turns.get(source)
         if turn is None:
@@ -210,6 +212,7 @@ class Ingestions:
     def _describe(self, turn: _Turn, description: SourceDescription) -> None:
         """Give a source that is paused another description."""
         old, old_hold = turn.ingestion, turn.hold
+        unmet: list[Request] = []
         known = set(description.outputs.values())
         gone = [each for each in old.description.outputs.values() if each not in known]
         hold = self._take_hold(description.collections)
@@ -219,6 +222,12 @@ class Ingestions:
             for output in gone:
                 self._errors.pop(output, None)
             self._know_errors(description)
+            if description.id != old.description.id:
+                del self._turns[old.description.id]
+                self._turns[description.id] = turn
+                unmet, turn.requests = turn.requests.fail(), Requests(description.id)
+        for request in unmet:
+            answer(request, _dropped())
         old_hold.close()
         old.close()
         old.remove_state(gone)

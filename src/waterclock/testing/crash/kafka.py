@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 from waterclock.storage.sources.api import ConnectionSettings
-from waterclock.storage.sources.kafka.connector import KIND, NAME, OUTPUT
+from waterclock.storage.sources.kafka.connector import KIND, NAME
+from waterclock.storage.sources.kafka.definition import OUTPUT
 from waterclock.testing.crash.one_source import OneSourceServer
 
 

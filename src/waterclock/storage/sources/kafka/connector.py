@@ -12,8 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-import pyarrow as pa
-
 from waterclock.model.schema import Schema
 from waterclock.storage.envelopes.choice import decoding_of, envelope_of
 from waterclock.storage.formats.api import Decoding
@@ -23,14 +21,17 @@ from waterclock.storage.sources.api import Envelope, Kind, Messages, Probe, Surr
 from waterclock.storage.sources.errors import TransientFault
 from waterclock.storage.sources.kafka import errors
 from waterclock.storage.sources.kafka.cluster import Cluster, Topic
-from waterclock.storage.sources.kafka.definition import KafkaDefinition, decoded, frontier_of
+from waterclock.storage.sources.kafka.definition import (
+    KafkaDefinition,
+    decoded,
+    frontier_of,
+)
 from waterclock.storage.sources.kafka.pacing import Pace, limited
 from waterclock.storage.sources.kafka.reading import Parts, RangeReader, ReadBroken
 from waterclock.storage.sources.kafka.settings import ClientSettings, client_settings
 from waterclock.storage.sources.kafka.slices import read_outside
 
 NAME = "kafka"
-OUTPUT = "messages"
 MANY_OFFSETS = 500_000
 """From so many offsets on, ranges are read on the executors, if there are any. One core reads and
 decodes some 150,000 messages of JSON in a second, and the first job takes seconds to begin: with
@@ -56,7 +57,10 @@ class Kafka:
         self._surroundings = surroundings
         self._open_cluster = open_cluster
         self._open_reader = open_reader
-        self._decoding: Decoding = decoding_of(definition.messages, surroundings.connection)
+        self._decodings: dict[str, Decoding] = {
+            output: decoding_of(messages, surroundings.connection)
+            for output, messages in definition.by_output.items()
+        }
         self._parts = Parts.of(definition.messages)
         self._pace = pace or Pace()
         self._bound = definition.first_frontier
@@ -71,7 +75,7 @@ class Kafka:
 
     @property
     def outputs(self) -> Mapping[str, Schema]:
-        return {OUTPUT: self._decoding.schema}
+        return {output: decoding.schema for output, decoding in self._decodings.items()}
 
     @property
     def is_linearizable(self) -> bool:
@@ -103,18 +107,16 @@ class Kafka:
         offsets = sum(map(len, ranges))
         rows = size = 0
         try:
-            for partition, batch in self._read(ranges, offsets):
-                rows += batch.num_rows
-                size += batch.nbytes
-                yield Messages(OUTPUT, partition, batch)
+            for messages in self._read(ranges, offsets):
+                rows += messages.batch.num_rows
+                size += messages.batch.nbytes
+                yield messages
         except ReadBroken as broken:
             raise self._reason(ranges, broken) from None
         self._same_topic()  # otherwise these are the records of another one
-        self._pace.learn(offsets, rows, size)
+        self._pace.learn(offsets, rows // len(self._decodings), size)
 
-    def _read(
-        self, ranges: Sequence[Range], offsets: int
-    ) -> Iterator[tuple[int | str | None, pa.RecordBatch]]:
+    def _read(self, ranges: Sequence[Range], offsets: int) -> Iterator[Messages]:
         executors = self._surroundings.executors
         if executors is not None and offsets >= MANY_OFFSETS:
             yield from read_outside(
@@ -123,12 +125,14 @@ class Kafka:
                 self._definition.topic,
                 self._definition.group,
                 self._parts,
-                self._decoding,
+                self._decodings,
                 ranges,
             )
             return
         for records in self._opened_reader().read(ranges):
-            yield records.column("partition")[0].as_py(), self._decoding.decode(records)
+            partition = records.column("partition")[0].as_py()
+            for output, decoding in self._decodings.items():
+                yield Messages(output, partition, decoding.decode(records))
 
     def commit(self, frontier: SourceFrontier) -> None:
         self._bound = frontier
@@ -212,8 +216,7 @@ def _open(definition: bytes, surroundings: Surroundings) -> Kafka:
 
 
 def _envelope(definition: bytes, output: str) -> Envelope:
-    del output
-    return envelope_of(decoded(definition).messages)
+    return envelope_of(decoded(definition).by_output[output])
 
 
 KIND = Kind(KAFKA, _open, _envelope)

@@ -16,12 +16,16 @@ from waterclock.model.ids import GlobalId
 from waterclock.storage.formats.api import MessageDefinition
 from waterclock.storage.reclock.progress import Partition, SourceFrontier
 
+OUTPUT = "messages"
+"""The output of a topic that is read in one way."""
+
 
 class KafkaDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A topic, and how its messages are read.
 
     `start` has the first offset of each partition that there was. Partitions that appear later are
-    read from their beginning.
+    read from their beginning. Messages may be read in several ways at once, each an output of its
+    own: these are the `editions`, by the name of the output. Without any there is one way.
     """
 
     connection: str
@@ -30,6 +34,12 @@ class KafkaDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     start: dict[int, int]
     group: str
     messages: MessageDefinition
+    editions: dict[str, MessageDefinition] = {}
+
+    @property
+    def by_output(self) -> Mapping[str, MessageDefinition]:
+        """How messages are read, for each output."""
+        return self.editions or {OUTPUT: self.messages}
 
     @property
     def connection_id(self) -> GlobalId:

@@ -6,14 +6,15 @@ which knows what to make of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 
 import pyarrow as pa
 
 from waterclock.storage.formats.api import Decoding
 from waterclock.storage.reclock.progress import Range
-from waterclock.storage.sources.api import Executors
+from waterclock.storage.sources.api import Executors, Messages
 from waterclock.storage.sources.errors import TransientFault
 from waterclock.storage.sources.kafka.reading import Parts, RangeReader, ReadBroken
 from waterclock.storage.sources.kafka.settings import ClientSettings
@@ -39,14 +40,15 @@ class _ReadSlice:
     topic: str
     group: str
     parts: Parts
-    decoding: Decoding
+    decodings: tuple[Decoding, ...]
     slices: tuple[Range, ...]
 
     def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
         reader = RangeReader(self.settings, self.topic, self.group, self.parts)
         try:
             for records in reader.read([self.slices[number]]):
-                yield self.decoding.decode(records)
+                for decoding in self.decodings:
+                    yield decoding.decode(records)
         except ReadBroken as error:
             raise TransientFault(str(error)) from None
         finally:
@@ -59,14 +61,15 @@ def read_outside(
     topic: str,
     group: str,
     parts: Parts,
-    decoding: Decoding,
+    decodings: Mapping[str, Decoding],
     ranges: Sequence[Range],
-) -> Iterator[tuple[int | str | None, pa.RecordBatch]]:
-    """The messages of the ranges with their partitions, in order. Raises `ReadBroken`."""
+) -> Iterator[Messages]:
+    """The messages of the ranges, in order, for each of the outputs. Raises `ReadBroken`."""
     slices = cut(ranges)
-    task = _ReadSlice(settings, topic, group, parts, decoding, slices)
+    task = _ReadSlice(settings, topic, group, parts, tuple(decodings.values()), slices)
+    outputs = cycle(decodings)  # a task gives the same records for each of them in turn
     try:
-        for number, messages in executors.read(task, len(slices)):
-            yield slices[number].partition, messages
+        for number, batch in executors.read(task, len(slices)):
+            yield Messages(next(outputs), slices[number].partition, batch)
     except TransientFault as fault:
         raise ReadBroken(fault.message) from None

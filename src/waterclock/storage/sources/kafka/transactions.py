@@ -20,8 +20,9 @@ from waterclock.storage.envelopes.transactions import Transactions, several_part
 from waterclock.storage.reclock.progress import Partition, Range, SourceFrontier
 from waterclock.storage.reclock.shape import KAFKA_TOPICS, partition_of, topic_partition
 from waterclock.storage.sources.api import Envelope, Kind, Messages, Probe, Surroundings
-from waterclock.storage.sources.kafka.connector import OUTPUT, Kafka
+from waterclock.storage.sources.kafka.connector import Kafka
 from waterclock.storage.sources.kafka.definition import (
+    OUTPUT,
     KafkaDefinition,
     TransactionsDefinition,
     decoded_transactions,

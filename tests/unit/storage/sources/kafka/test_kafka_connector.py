@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 import pytest
 from kafka_fakes import (
     CONNECTION,
@@ -19,13 +20,16 @@ from kafka_fakes import (
 )
 
 from waterclock.model.ids import GlobalId
+from waterclock.model.schema import Column, Int, Schema
+from waterclock.persist.schema_codec import encode_schema
+from waterclock.storage.formats.api import JsonDefinition
 from waterclock.storage.reclock.errors import UpstreamRegressed
 from waterclock.storage.reclock.progress import Range
 from waterclock.storage.sources.errors import InvalidSource, SourceFault, TransientFault
 from waterclock.storage.sources.kafka import connector as module
-from waterclock.storage.sources.kafka.connector import OUTPUT, Kafka
+from waterclock.storage.sources.kafka.connector import Kafka
 from waterclock.storage.sources.kafka.creation import Wanted, define
-from waterclock.storage.sources.kafka.definition import decoded, frontier_of
+from waterclock.storage.sources.kafka.definition import OUTPUT, decoded, frontier_of
 from waterclock.storage.sources.kafka.reading import RangeReader
 
 
@@ -96,6 +100,29 @@ def test_messages_are_decoded() -> None:
     assert consumer.committed == {0: 5}
     connector.close()
     assert consumer.is_closed
+
+
+def test_messages_that_are_read_in_two_ways() -> None:
+    known = definition()
+    columns = encode_schema(Schema((Column("a", Int(64)),)))
+    as_json = msgspec.structs.replace(known.messages, value=JsonDefinition(columns))
+    editions = {OUTPUT: known.messages, "more": as_json}
+    both = msgspec.structs.replace(known, editions=editions)
+    consumer = FakeConsumer([Event(0, 3, b'{"a": 1}'), Event(0, 4, b'{"a": 2}')])
+
+    def reader(settings: Any, topic: str, group: str, parts: Any) -> RangeReader:
+        return RangeReader(settings, topic, group, parts, patience_s=0.05, consumer=consumer)
+
+    connector = Kafka(decoded(both.encoded()), surroundings(), FakeCluster(), reader)
+    assert {name: rows.names for name, rows in connector.outputs.items()} == {
+        OUTPUT: ("text",),
+        "more": ("a",),
+    }
+    [first, second] = connector.read([Range(0, 3, 5)])
+    assert (first.output, second.output) == (OUTPUT, "more")
+    assert first.batch.column("text").to_pylist() == ['{"a": 1}', '{"a": 2}']
+    assert second.batch.column("a").to_pylist() == [1, 2]
+    connector.close()
 
 
 @pytest.mark.parametrize("found", ["second", None])
