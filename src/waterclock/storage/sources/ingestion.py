@@ -128,6 +128,12 @@ class Ingestion:
         done = replace(self.statistics, lag_ms=lag)
         return SourceReport(self.description.id, self.status, done, dict(self._failed_outputs))
 
+    def follow_on(self, before: Ingestion) -> None:
+        """Go on with what is told of the source as it was described before."""
+        self.statistics = before.statistics
+        if before.status.health is Health.RUNNING:
+            self.status = before.status
+
     def stop(self) -> None:
         """Do no further step, and break off the present one where it reads."""
         self._stopping.set()

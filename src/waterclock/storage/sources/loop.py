@@ -218,6 +218,7 @@ class Ingestions:
         hold = self._take_hold(description.collections)
         with self._lock:
             turn.ingestion, turn.hold = self.opened(description, hold), hold
+            turn.ingestion.follow_on(old)
             turn.is_over = False
             for output in gone:
                 self._errors.pop(output, None)

@@ -120,7 +120,10 @@ def test_a_source_under_another_id(stage: Stage) -> None:
     renamed = SourceDescription(
         other, "s", KIND, b"", old.remap, old.outputs, errors=old.errors, notes=old.notes
     )
+    [before] = stage.loop.reports()
     stage.loop.resume(old.id, renamed)
+    [after] = stage.loop.reports()
+    assert (after.status, after.statistics.messages) == (before.status, 2)
     stage.upstream.partitions[0].append("c")
     wait_until(lambda: count(stage) == 3)
     assert [report.id for report in stage.loop.reports()] == [other]
