@@ -248,6 +248,29 @@ def test_the_others_go_on_meanwhile(logical_server: PostgresServer, tmp_path: Pa
     run(logical_server, tmp_path, scene)
 
 
+def test_a_source_that_is_dropped_meanwhile(logical_server: PostgresServer, tmp_path: Path) -> None:
+    async def scene(on: Stage) -> None:
+        client = on.client
+        await client.run(CREATE)
+        await on.same("SELECT * FROM b")
+        other = await on.world.connect()
+        with psycopg.connect(on.conninfo) as holding:
+            holding.execute("SELECT pg_current_xact_id()")
+            adding = asyncio.create_task(other.fails("ALTER SOURCE s ADD TABLE a AS again"))
+            async with asyncio.timeout(SECONDS):
+                while on.slots() < 2:
+                    await asyncio.sleep(0.02)
+            await client.run("DROP SOURCE s")
+        assert (await adding).sqlstate == "42P01"
+        async with asyncio.timeout(SECONDS):
+            while on.slots():
+                await asyncio.sleep(0.05)
+        await client.run(CREATE)
+        await on.same("SELECT * FROM a")
+
+    run(logical_server, tmp_path, scene)
+
+
 def test_tables_that_were_published_later(logical_server: PostgresServer, tmp_path: Path) -> None:
     async def scene(on: Stage) -> None:
         client, upstream = on.client, on.upstream
