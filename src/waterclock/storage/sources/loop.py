@@ -72,7 +72,8 @@ _RETRY_ASKED_S = 0.5
 _JOINT_PATIENCE_S = 1.0
 """For so long at most a source waits for others that are to take a step together with it."""
 _AFTER_FAILURE_MS = 1000
-_LOOK_AGAIN_S = 0.1
+_LOOK_AGAIN_S = 0.01
+"""Poll interval of one who waits until a source takes no step."""
 _LONGEST_REST_S = 5.0
 """The longest rest of a source because views are behind: who reads it waits for its next step."""
 _log = logging.getLogger(__name__)
@@ -190,9 +191,12 @@ class Ingestions:
                     hint="Try the statement again when that is done.",
                 )
             turn.is_paused = True
-            while turn.running is not None and not turn.running.done():
-                self._lock.wait(_LOOK_AGAIN_S)
-            return turn.ingestion
+        looking = self._runtime.event()
+        while True:
+            with self._lock:  # waiting for its bell would take that from the loop
+                if turn.running is None or turn.running.done():
+                    return turn.ingestion
+            looking.wait(_LOOK_AGAIN_S)
 
     def resume(self, source: GlobalId, description: SourceDescription | None = None) -> None:
         """Let a paused source go on, as it is described now, maybe under another id. One that was
@@ -558,6 +562,9 @@ class Ingestions:
             found += [(each, turn.requests.finding(each, reached)) for each in met]
         error: WaterclockError | None = turn.ingestion.refusal
         if error is None and outcome.is_over:
+            if reached is not None and reached.bound.is_finished:  # they came during the step
+                late = turn.requests.fail()
+                return found + [(each, turn.requests.finding(each, reached)) for each in late]
             error = _ended(turn)
         if error is not None:
             found += [(each, error) for each in turn.requests.fail()]

@@ -314,6 +314,29 @@ def test_a_finished_source_answers_at_once(stage: Stage) -> None:
     assert stage.ask(source).result(60).bound == FINISHED
 
 
+def test_who_asks_while_a_source_finishes_is_answered(stage: Stage) -> None:
+    """The request comes in the middle of the last step, which does not know of it."""
+    upstream = Upstream({0: ["a"]}, is_final=True)
+    kind = upstream.kind()
+    asked: list[Future[Finding]] = []
+
+    def opened(definition: bytes, surroundings: Surroundings) -> Connector:
+        connector = kind.open(definition, surroundings)
+        probe = connector.probe
+
+        def asks() -> Probe:
+            asked.append(stage.ask(source))
+            return probe()
+
+        connector.probe = asks  # type: ignore[method-assign]
+        return connector
+
+    source = stage.add(upstream, replace(kind, open=opened))
+    while not asked or asked[-1].result(60).complete_to is not None:
+        stage.ask(source).result(60)
+    assert all(each.result(60) for each in asked)
+
+
 def test_who_waits_for_a_source_that_goes_is_told(stage: Stage) -> None:
     source = stage.add(Upstream({0: ["a"]}, fault=unreachable()))
     answer = stage.ask(source)
