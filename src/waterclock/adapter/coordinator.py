@@ -149,6 +149,7 @@ class Coordinator:
             changed=self._ingested,
             delay_s=self.backpressure.delay_s,
         )
+        self.tables.sources = self.sources
         for source in all_sources(self.catalog.current):
             self.sources.add(source)
         self.sources.remove_strays()

@@ -27,6 +27,7 @@ from waterclock.catalog.objects import (
     Relation,
     Source,
     SourceProgress,
+    Subsource,
     View,
 )
 from waterclock.model.ids import GlobalId
@@ -82,6 +83,8 @@ class Plan:
     """All tables behind it."""
     sources: frozenset[GlobalId]
     """All sources behind it, whether it reads their rows or their progress."""
+    of_sources: frozenset[GlobalId]
+    """The collections of these sources that it depends on."""
     given: Mapping[GlobalId, Given] = field(default_factory=dict)
     """What it reads that is no collection."""
     at: Callable[[int, Meter], Plan] | None = None
@@ -346,8 +349,31 @@ def _planned(catalog: Catalog, names: Names, bound: BoundQuery, query: Query) ->
         query,
         frozenset(item.id for item in behind if item.is_written_here),
         frozenset(i.id for i in behind if isinstance(i, Source) and not i.is_written_here),
+        _filled_behind(catalog, [item.id for item in names.found.values()]),
         names.read_given,
     )
+
+
+def _filled_behind(catalog: Catalog, ids: Sequence[GlobalId]) -> frozenset[GlobalId]:
+    """The collections of sources that the relations are made from."""
+    found: set[GlobalId] = set()
+    seen: set[GlobalId] = set()
+    rest = list(ids)
+    while rest:
+        each = rest.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        match catalog.try_item(each):
+            case Source() as item if item.is_written_here:
+                pass
+            case Source() | Subsource():
+                found.add(each)
+            case SourceProgress() as item:
+                found.add(catalog.item(item.source).collections[0])
+            case Relation() as item:
+                rest += item.uses
+    return frozenset(found)
 
 
 def _behind(catalog: Catalog, ids: Sequence[GlobalId]) -> list[Relation]:

@@ -54,6 +54,7 @@ from waterclock.adapter.reading import Cancellation
 from waterclock.adapter.results import closed
 from waterclock.adapter.session_locks import SessionLocks
 from waterclock.adapter.settings import Settings, milliseconds
+from waterclock.adapter.tables import WriteConflict
 from waterclock.adapter.transaction import Transaction
 from waterclock.adapter.watch import Watch
 from waterclock.adapter.write_delays import WriteDelays
@@ -71,6 +72,7 @@ from waterclock.sql.binding import SessionFacts
 from waterclock.sql.budget import TooMuchHere
 from waterclock.sql.parser import Parsed, parse_statements
 from waterclock.storage.riders import stored_bytes
+from waterclock.storage.sources.loop import Quiet
 
 if TYPE_CHECKING:
     from waterclock.adapter.front import SqlFront
@@ -107,6 +109,10 @@ class SqlSession:
         self.ended_s: float | None = None
         self.watch = Watch()
         self.locks = SessionLocks(self)
+        self._contended: frozenset[GlobalId] = frozenset()
+        """What a transaction had read of sources that was refused because of changes, until one is
+        committed."""
+        self._quiet: Quiet | None = None
         self.delays = WriteDelays(front.core.backpressure, self.watch, self.notify)
         self.started = self.now()
 
@@ -331,6 +337,7 @@ class SqlSession:
     async def terminate(self) -> None:
         self.watch.end()
         self.transaction.close()
+        self._end_quiet()
         self.locks.close()
         self.front.ended(self)
         for name in list(self.portals):
@@ -413,10 +420,24 @@ class SqlSession:
             if changes or transaction.has_locked:
                 tables = self.front.core.tables
                 await self.watch.outcome_of(tables.begin(changes, transaction.dependence()))
-        except BaseException:
+        except BaseException as error:
+            refused = transaction.read_of_sources if isinstance(error, WriteConflict) else ()
             await self.rollback()
+            self._contended = frozenset(refused)
             raise
         await self._end(committed=True)
+
+    def quieten(self, of_sources: frozenset[GlobalId]) -> None:
+        """Let sources wait with what is new while the transaction goes on, if the one before was
+        refused and has read them: else a source that never rests could refuse it for ever.
+        """
+        if self._quiet is None and not self._contended.isdisjoint(of_sources):
+            self._quiet = self.front.core.sources.quieten(of_sources)
+
+    def _end_quiet(self) -> None:
+        if self._quiet is not None:
+            self._quiet.close()
+            self._quiet = None
 
     async def rollback(self) -> None:
         """End the transaction without a trace of it in any table."""
@@ -429,6 +450,9 @@ class SqlSession:
 
     async def _end(self, *, committed: bool) -> None:
         self.watch.stop_clock()
+        if committed:
+            self._contended = frozenset()
+        self._end_quiet()
         self.transaction.close()
         self.transaction = Transaction(self.now())
         self.locks.end_transaction()

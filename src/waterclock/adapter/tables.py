@@ -7,10 +7,12 @@ the oracle is told, and the writers are, with one call into each event loop. So 
 to every read that begins after it was acknowledged, and tables are complete together: a read of
 several of them never waits for one.
 
-A write that depends on what was read names the time of the read and the tables. It is refused with
-`WriteConflict` if one of them has changed since; whoever wrote it reads again. Of the writes in one
-commit those that depend on something come first, so they see nothing of those that do not, and each
-is refused if one before it has changed what it depends on.
+A write that depends on what was read names the time of the read, the tables, and what it read of
+sources. It is refused with `WriteConflict` if one of them has an update after that time and not
+after the time of the write; whoever wrote it reads again. Sources change while tables are written,
+so they are compared in the commit itself, which also makes them complete at the time of the write
+(`storage.sources.unchanged`). Of the writes that wait together those that depend on something are
+tried first. One that would change what they have read waits for the next commit.
 
 Every commit names all tables, so a right to write that has gone must not fail it. A table that was
 dropped is forgotten when its DROP commits (`Coordinator.follow`); and should a commit still name
@@ -25,10 +27,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -37,11 +39,13 @@ from waterclock.model.ids import GlobalId
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.oracle.oracle import Clock, Oracle
 from waterclock.persist.rows import DIFF, TIME
+from waterclock.persist.store import Plan
 from waterclock.runtime import Condition, Event
 from waterclock.storage import riders
 from waterclock.storage.api import Write, WriteCapability
 from waterclock.storage.controller import Storage
 from waterclock.storage.errors import CapabilityInvalid
+from waterclock.storage.sources.unchanged import SourceChanged, SourceMoved
 
 _LOG = logging.getLogger(__name__)
 
@@ -60,10 +64,26 @@ class TableGone(WaterclockError):
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
-    """A write is only right if these tables are as they were at the time."""
+    """A write is only right if all of this is as it was at the time."""
 
     time: int
     tables: frozenset[GlobalId]
+    of_sources: frozenset[GlobalId] = frozenset()
+    """Collections that sources fill."""
+
+
+class Unchanged(Protocol):
+    """Knows what sources have done."""
+
+    def has_changed(self, collections: Iterable[GlobalId], after: int) -> bool:
+        """Whether one of these has an update after the time, or is gone."""
+        ...
+
+    def unchanged(
+        self, reads: Sequence[tuple[Collection[GlobalId], int]], until: int
+    ) -> Plan[None]:
+        """What completes the sources at `until`, for a commit; see `storage.sources.unchanged`."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -110,6 +130,8 @@ class TableWriter:
         self, storage: Storage, oracle: Oracle, clock: Clock, wake: Callable[[], None]
     ) -> None:
         """`wake` is called after each commit that changed a table."""
+        self.sources: Unchanged | None = None
+        """To be set when there are sources, before anybody writes what depends on one."""
         self._storage = storage
         self._oracle = oracle
         self._clock = clock
@@ -224,14 +246,16 @@ class TableWriter:
     def _commit(self, group: list[Waiting]) -> None:
         """Carry out a group, and tell everybody in it."""
         with self._commit_lock:
-            good = self._valid(group)
-            if len(good) > 1 and not self._commit_together(good):
-                for waiting in good:  # one of them is to blame: each alone
-                    if self._valid([waiting]):
-                        self._commit_one(waiting)
-            elif len(good) == 1:
-                self._commit_one(good[0])
-        if any(waiting.time is not None for waiting in good):
+            rest = group
+            while rest:
+                good, rest = self._valid(rest)
+                if len(good) > 1 and not self._commit_together(good):
+                    for waiting in good:  # one of them is to blame: each alone
+                        if self._valid([waiting])[0]:
+                            self._commit_one(waiting)
+                elif len(good) == 1:
+                    self._commit_one(good[0])
+        if any(waiting.time is not None for waiting in group):
             self._wake()
         _settle(group)
 
@@ -251,16 +275,27 @@ class TableWriter:
         except BaseException as error:
             waiting.error = error
 
-    def _valid(self, group: Iterable[Waiting]) -> list[Waiting]:
-        """Those that can be written at one time, in the order in which they happen there."""
+    def _valid(self, group: Iterable[Waiting]) -> tuple[list[Waiting], list[Waiting]]:
+        """Those that can be written at one time, and those that have to wait for a later one.
+
+        What a write of the first kind has read is changed by no other at that time.
+        """
         good: list[Waiting] = []
+        later: list[Waiting] = []
         changed: set[GlobalId] = set()
+        read: set[GlobalId] = set()
         for waiting in sorted(group, key=lambda each: each.dependence is None):
             waiting.error = self._refusal(waiting, changed)
-            if waiting.error is None:
-                good.append(waiting)
-                changed.update(waiting.changes)
-        return good
+            if waiting.error is not None:
+                continue
+            if not read.isdisjoint(waiting.changes):
+                later.append(waiting)
+                continue
+            good.append(waiting)
+            changed.update(waiting.changes)
+            if waiting.dependence is not None:
+                read.update(waiting.dependence.tables)
+        return good, later
 
     def _refusal(self, waiting: Waiting, changed: set[GlobalId]) -> WaterclockError | None:
         """Why a write can not come after others that have changed some tables; None if it can."""
@@ -269,15 +304,17 @@ class TableWriter:
             return _gone(missing[0])
         needs = waiting.dependence
         if needs and (self._has_changed(needs) or not changed.isdisjoint(needs.tables)):
-            return WriteConflict(
-                "could not serialize access due to concurrent update",
-                hint="Try the statement again.",
-            )
+            return _conflict()
         return None
 
     def _has_changed(self, needs: Dependence) -> bool:
-        """Whether a table is not as it was; one that is gone is not."""
-        return any(self._changed_at.get(t, needs.time + 1) > needs.time for t in needs.tables)
+        """Whether something is not as it was; what is gone is not."""
+        if any(self._changed_at.get(t, needs.time + 1) > needs.time for t in needs.tables):
+            return True
+        if not needs.of_sources:
+            return False
+        assert self.sources is not None, "who depends on a source is told of its changes"
+        return self.sources.has_changed(needs.of_sources, needs.time)
 
     def _append(self, group: list[Waiting]) -> int:
         """Write all of the group at one time, which is the answer."""
@@ -294,7 +331,8 @@ class TableWriter:
                 [
                     Write(writer, _stamped(changes.get(table), time), frontier)
                     for table, writer in self._writers.items()
-                ]
+                ],
+                self._sources_unchanged(group, time),
             ):
                 break
             for table in changes:
@@ -305,13 +343,31 @@ class TableWriter:
             self._changed_at[table] = time
         return time
 
-    def _write(self, writes: list[Write]) -> bool:
-        """Append, in one commit; False if it was refused because of rights that were stale.
+    def _sources_unchanged(self, group: list[Waiting], time: int) -> Plan[None] | None:
+        """What has to hold of sources in a commit at the time; None if nothing has."""
+        needed = [waiting.dependence for waiting in group if waiting.dependence is not None]
+        reads = [(needs.of_sources, needs.time) for needs in needed if needs.of_sources]
+        if not reads:
+            return None
+        assert self.sources is not None, "who depends on a source is told of its changes"
+        try:
+            return self.sources.unchanged(reads, time)
+        except SourceChanged as changed:
+            raise _conflict(str(changed)) from None
 
-        Those have been found out then, and it may be tried again.
+    def _write(self, writes: list[Write], along: Plan[None] | None = None) -> bool:
+        """Append, in one commit; False if it was refused because a right was stale, or what was
+        known of a source.
+
+        That has been found out then, and it may be tried again.
         """
         try:
-            moved = self._storage.append(*writes)
+            if along is None:
+                moved = self._storage.append(*writes)
+            else:
+                moved = riders.append(self._storage, writes, along)
+        except SourceMoved:
+            return False
         except CapabilityInvalid:
             if not self._drop_stale():
                 raise
@@ -342,6 +398,14 @@ class TableWriter:
         upper = writer.frontier.only()
         assert upper is not None, "a table is never finished"
         return upper
+
+
+def _conflict(detail: str | None = None) -> WriteConflict:
+    return WriteConflict(
+        "could not serialize access due to concurrent update",
+        detail=detail,
+        hint="Try the statement again.",
+    )
 
 
 def _gone(table: GlobalId) -> TableGone:

@@ -3,8 +3,8 @@
 All reads of a transaction are at one time, chosen at the first of them, and everything is held from
 then on, for nobody knows yet what the next statement reads. Writes are kept until the end and then
 happen together at one later time. If there were reads, the writes are only valid while none of the
-tables behind those reads has changed. Reads after a write see the writes too (`own_writes`); what
-goes on after the transaction, as a subscription does, can not begin then.
+tables and sources behind them has changed. Reads after a write see the writes too (`own_writes`);
+what goes on after the transaction, as a subscription does, can not begin then.
 
 A statement outside a block is a transaction of its own; so are all statements of one simple query.
 """
@@ -67,6 +67,7 @@ class Transaction:
         """Whether the end asks that what was read is unchanged, even if nothing was written."""
         self.moment: Moment | None = None
         self.read_tables: set[GlobalId] = set()
+        self.read_of_sources: set[GlobalId] = set()
         self.recent_sources: dict[GlobalId, SourceFrontier] = {}
         """Sources of which all that was upstream at some moment of the block is seen, with how far
         they are bound at its time."""
@@ -108,16 +109,19 @@ class Transaction:
                 hint="Commit first.",
             )
 
-    def read(self, tables: Iterable[GlobalId]) -> None:
-        """Remember which tables an answer was made from."""
+    def read(self, tables: Iterable[GlobalId], of_sources: Iterable[GlobalId]) -> None:
+        """Remember which tables, and collections of sources, an answer was made from."""
         self.read_tables.update(tables)
+        self.read_of_sources.update(of_sources)
 
-    def read_at_once(self, time: int, tables: Iterable[GlobalId]) -> None:
+    def read_at_once(
+        self, time: int, tables: Iterable[GlobalId], of_sources: Iterable[GlobalId]
+    ) -> None:
         """Remember an answer that was given apart, at a time which nobody needs to hold."""
         assert self.may_read_apart, "reads of a block are at its moment"
         self.close()
         self._read_at = time
-        self.read_tables.update(tables)
+        self.read(tables, of_sources)
 
     def write(self, changes: Mapping[GlobalId, pa.Table], what: str) -> None:
         """Keep changes for the end. `what` is the statement, for the error."""
@@ -149,9 +153,9 @@ class Transaction:
     def dependence(self) -> Dependence | None:
         """What the writes depend on, if there were reads."""
         time = self._read_at if self.moment is None else self.moment.time
-        if time is None or not self.read_tables:
+        if time is None or not (self.read_tables or self.read_of_sources):
             return None
-        return Dependence(time, frozenset(self.read_tables))
+        return Dependence(time, frozenset(self.read_tables), frozenset(self.read_of_sources))
 
     @property
     def locks_before(self) -> int:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import duckdb
-import pyarrow as pa
 import pytest
 
 from waterclock.adapter.coordinator import Coordinator
@@ -24,6 +21,7 @@ from waterclock.testing.adapter_world import (
     AdapterWorld,
     Client,
     NotedEngine,
+    SmallEngine,
     adapter_world,
     in_world,
 )
@@ -31,17 +29,6 @@ from waterclock.testing.frontiers import frontiers
 from waterclock.testing.storage_world import HeldConsensus
 
 COUNTER = "CREATE SOURCE {} FROM LOAD GENERATOR COUNTER (TICK INTERVAL '20ms')"
-
-
-class SmallEngine(NotedEngine):
-    """It evaluates queries that are the same in Spark's SQL and DuckDB's."""
-
-    def evaluate(self, sql: str, *given: object) -> pa.Table:
-        _, contents, _ = given
-        with duckdb.connect() as engine:
-            for collection, rows in cast(Mapping[GlobalId, pa.Table], contents).items():
-                engine.register(str(collection), rows)
-            return engine.sql(sql.replace("`", chr(34))).to_arrow_table()
 
 
 def item(core: Coordinator, name: str) -> Any:

@@ -153,15 +153,40 @@ def test_writes_of_one_commit_do_not_lose_each_other(world: World) -> None:
 
 
 @pytest.mark.semantics(87, 99)
-def test_a_write_that_depends_on_nothing_does_not_refuse_another(world: World) -> None:
-    async def run() -> tuple[int, int]:
-        read = await world.writer.write({ONE: numbers(1)})
+def test_what_a_write_depends_on_is_not_changed_at_its_time_either(world: World) -> None:
+    """A write that depends on nothing comes later, in a commit of its own, and refuses nobody."""
+
+    async def run() -> tuple[int, ...]:
+        read = await world.writer.write({ONE: numbers(1), TWO: numbers(1)})
         return await asyncio.gather(
             world.writer.write({ONE: numbers(2)}),
             world.writer.write({TWO: numbers(3)}, Dependence(read, frozenset({ONE}))),
+            world.writer.write({TWO: numbers(4)}),
         )
 
-    assert len(set(asyncio.run(run()))) == 1, "both are in one commit, and the read comes first"
+    blind, dependent, beside = asyncio.run(run())
+    assert blind > dependent
+    assert beside == dependent, "what it changes nobody has read"
+    assert world.rows(ONE, dependent) == [1]
+    assert world.rows(TWO, dependent) == [1, 3, 4]
+
+
+@pytest.mark.semantics(87, 99)
+def test_writes_that_depend_on_what_the_others_change_are_not_at_one_time(world: World) -> None:
+    """The one that comes first is right; the other has read what that changes."""
+
+    async def run() -> list[object]:
+        read = await world.writer.write({ONE: numbers(1), TWO: numbers(1)})
+        return await asyncio.gather(
+            world.writer.write({TWO: numbers(2)}, Dependence(read, frozenset({ONE}))),
+            world.writer.write({ONE: numbers(2)}, Dependence(read, frozenset({TWO}))),
+            return_exceptions=True,
+        )
+
+    first, second = asyncio.run(run())
+    assert isinstance(first, int)
+    assert isinstance(second, WriteConflict)
+    assert world.rows(ONE, world.oracle.read_ts()) == [1]
 
 
 @pytest.mark.semantics(93)

@@ -43,6 +43,7 @@ class Lookup:
     shown: Shown
     columns: tuple[ColumnDescription, ...]
     tables: frozenset[GlobalId]
+    of_sources: frozenset[GlobalId]
     can_fail: bool
     """Whether something may be wrong with the source: it is more than a table."""
     most_rows: int | None
@@ -73,7 +74,7 @@ class Lookup:
             batches += found
         if self.most_rows is not None and sum(b.num_rows for b in batches) > self.most_rows:
             return None
-        transaction.read_at_once(time, self.tables)
+        transaction.read_at_once(time, self.tables, self.of_sources)
         return Rows(self.columns, AtHand(batches))
 
     def _keys(self, parameters: Sequence[pa.Scalar]) -> list[Key] | None:
@@ -136,6 +137,7 @@ def _lookup(
         shown=shown,
         columns=described(plan),
         tables=plan.tables,
+        of_sources=plan.of_sources,
         can_fail=not isinstance(source, Table),
         most_rows=min([*most, 1] if simple.order else most, default=None),
     )

@@ -204,6 +204,8 @@ def chosen(
         _lock(session, plan, as_of)
     if not plan.inputs:  # constants are the same at any moment
         return choose((), as_of=as_of)
+    if as_of is None:
+        session.quieten(plan.of_sources)
     if as_of is not None or not transaction.in_block:
         among = indexes_on(session.front.core.current, plan.inputs)
         moment = choose(list(plan.inputs), as_of=as_of, among=among)
@@ -211,7 +213,7 @@ def chosen(
         if as_of is None:
             transaction.close()
             transaction.moment = moment
-            transaction.read(plan.tables)
+            transaction.read(plan.tables, plan.of_sources)
         return moment
     core = session.front.core
     timeline = common_timeline(core, plan.inputs)
@@ -230,7 +232,7 @@ def chosen(
             detail="All reads of a transaction are at the time of its first read.",
             hint="Commit first.",
         )
-    transaction.read(plan.tables)
+    transaction.read(plan.tables, plan.of_sources)
     return transaction.moment
 
 

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -59,6 +60,7 @@ from waterclock.storage.sources.stamping import (
     stamped_errors,
 )
 
+T = TypeVar("T")
 STATES = "source_state/"
 """The prefix of what the log says of the state that envelopes keep on disk, by collection."""
 
@@ -104,6 +106,7 @@ class Ledger:
         Envelopes may keep state in the folder.
         """
         self._storage = storage
+        self._store = store
         self._description = description
         self._shape = shape
         self._hold = hold
@@ -278,6 +281,9 @@ class Ledger:
 
     def bind(self, frontier: SourceFrontier, now: int) -> Pending:
         """Bind a later frontier durably. Raises `UpstreamRegressed`; then nothing has happened."""
+        return self._restated(lambda: self._bind(frontier, now))
+
+    def _bind(self, frontier: SourceFrontier, now: int) -> Pending:
         known = self._settled()
         time = max(now, _time(self._remap.frontier))
         updates = bound(known, frontier, time)
@@ -312,6 +318,21 @@ class Ledger:
         """Bind a later frontier and append what it binds, as one commit: its time, and the number
         of updates. Raises as `bind` and `apply` do; then nothing has happened.
         """
+        notes = self._notes
+
+        def bind() -> tuple[int, int]:
+            self._notes = notes.copy()  # what is noted is new once, however often this is tried
+            return self._bind_received(frontier, changes, own_notes, now)
+
+        return self._restated(bind)
+
+    def _bind_received(
+        self,
+        frontier: SourceFrontier,
+        changes: Mapping[str, Changes],
+        own_notes: Mapping[str, bytes | None],
+        now: int,
+    ) -> tuple[int, int]:
         known = self._settled()
         time = max(now, _time(self._remap.frontier))
         bindings = self._shape.rows(bound(known, frontier, time))
@@ -367,12 +388,18 @@ class Ledger:
 
     def advance(self, now: int) -> None:
         """Nothing has happened up to now."""
+        self._restated(lambda: self._advance(now))
+
+    def _advance(self, now: int) -> None:
         self._settled()
         if now >= _time(self._remap.frontier):
             self._append(now, None, {})
 
     def finish(self, now: int) -> int:
         """Nothing will ever happen any more: bind the empty frontier and end all collections."""
+        return self._restated(lambda: self._finish(now))
+
+    def _finish(self, now: int) -> int:
         known = self._settled()
         time = max(now, _time(self._remap.frontier))
         rows = self._shape.rows(bound(known, FINISHED, time))
@@ -386,6 +413,18 @@ class Ledger:
         self.is_finished = True
         self._hold.close()  # a finished source has no binding to find again
         return time
+
+    def _restated(self, move: Callable[[], T]) -> T:
+        """Move on from where the source is: a write to a table that depends on what the source held
+        may have made it complete up to its own time (`unchanged`).
+        """
+        while True:
+            try:
+                return move()
+            except CapabilityMisstated:
+                assert self.pending is None, "nobody moves a source on while data is missing"
+                self._remap = _writer(self._store, self._remap.id)
+                self._data = {each: _writer(self._store, each) for each in self._data}
 
     def _settled(self) -> SourceFrontier:
         """What is bound, all data of which is there."""

@@ -10,6 +10,9 @@ rest because views over them are too far behind go on resting.
 
 A source may be paused between two steps, to be given another description (`pause`, `resume`).
 
+A write that depends on what it reads of sources can have them keep quiet for a while: then they say
+how far they are complete, and bind nothing new (`quieten`).
+
 A recent read asks one source alone (`ask`). That source takes a step at once, also when it has
 stalled and would wait longer; all who have asked before the step begins share it (`recency`).
 Several sources that follow one log upstream can be asked to take a step together (`ask_together`).
@@ -21,7 +24,7 @@ import logging
 import shutil
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from waterclock.errors import WaterclockError
@@ -46,6 +49,7 @@ from waterclock.storage.sources.farewells import Farewells
 from waterclock.storage.sources.ingestion import Ingestion, Outcome
 from waterclock.storage.sources.ledger import STATES, Ledger
 from waterclock.storage.sources.recency import (
+    Demand,
     Finding,
     Request,
     Requests,
@@ -62,6 +66,7 @@ from waterclock.storage.sources.together import (
     answer_all,
     groups_of,
 )
+from waterclock.storage.sources.unchanged import has_update, unchanged
 
 _THREADS = 32
 _LEAST_REST_S = 0.05
@@ -76,6 +81,8 @@ _LOOK_AGAIN_S = 0.01
 """Poll interval of one who waits until a source takes no step."""
 _LONGEST_REST_S = 5.0
 """The longest rest of a source because views are behind: who reads it waits for its next step."""
+_QUIET_S = 8.0
+"""The longest that a source keeps quiet for somebody: recent reads, which wait, have longer."""
 _log = logging.getLogger(__name__)
 
 
@@ -83,6 +90,18 @@ class SourceBusy(WaterclockError):
     """Somebody else is changing the source."""
 
     sqlstate: ClassVar[str] = "55006"
+
+
+class Quiet:
+    """Keeps sources quiet until it is closed, and not for ever."""
+
+    def __init__(self, until: float, close: Callable[[Quiet], None]) -> None:
+        self.until = until
+        self._close = close
+
+    def close(self) -> None:
+        """Let the sources bind what is new. Closing it again does nothing."""
+        self._close(self)
 
 
 @dataclass(slots=True)
@@ -108,6 +127,11 @@ class _Turn:
     """Somebody changes what it is to do."""
     is_pausing: bool = False
     """It has stalled and waits longer than usual; ringing the bell does not change that."""
+    quiets: set[Quiet] = field(default_factory=set)
+    """Those for whom it is to bind nothing new."""
+
+    def is_quiet(self, now: float) -> bool:
+        return any(now < each.until for each in self.quiets)
 
 
 class Ingestions:
@@ -348,6 +372,50 @@ class Ingestions:
             answer_all([request], None)
         return request.answer
 
+    def quieten(self, collections: Iterable[GlobalId]) -> Quiet:
+        """Let the sources that fill these collections bind nothing new until that is closed. They
+        still become complete at later times. A step that has begun may bind something yet.
+        """
+        quiet = Quiet(self._runtime.monotonic_s() + _QUIET_S, self._end_quiet)
+        with self._lock:
+            for turn in self._filling(collections):
+                turn.quiets.add(quiet)
+        return quiet
+
+    def _end_quiet(self, quiet: Quiet) -> None:
+        with self._lock:
+            for turn in self._turns.values():
+                turn.quiets.discard(quiet)
+
+    def _filling(self, collections: Iterable[GlobalId]) -> list[_Turn]:
+        """The sources that fill these. For whoever has the lock."""
+        wanted = set(collections)
+        return [
+            turn
+            for turn in self._turns.values()
+            if wanted.intersection(turn.ingestion.description.collections)
+        ]
+
+    def has_changed(self, collections: Iterable[GlobalId], after: int) -> bool:
+        """Whether one of these, or what is wrong with it, has an update after the time."""
+        named = self._with_errors(collections)
+        return self._store.read(lambda state: any(has_update(state, each, after) for each in named))
+
+    def unchanged(
+        self, reads: Sequence[tuple[Collection[GlobalId], int]], until: int
+    ) -> Plan[None]:
+        """See there. What is wrong with a collection counts as read with it."""
+        wanted = [(self._with_errors(collections), time) for collections, time in reads]
+        with self._lock:
+            found = self._filling(each for collections, _ in wanted for each in collections)
+            sources = [turn.ingestion.description for turn in found]
+        return unchanged(self._store, sources, wanted, until)
+
+    def _with_errors(self, collections: Iterable[GlobalId]) -> list[GlobalId]:
+        named = list(collections)
+        with self._lock:
+            return named + [self._errors[each] for each in named if each in self._errors]
+
     def reports(self) -> tuple[SourceReport, ...]:
         """How all sources are."""
         with self._lock:
@@ -516,6 +584,9 @@ class Ingestions:
                 else (joint.demand, turn.served)
             )
             turn.needs_step = False
+            is_quiet = joint is None and turn.is_quiet(self._runtime.monotonic_s())
+            if is_quiet:
+                demand, served = _without_news(demand), ()
         try:
             outcome = turn.ingestion.step(demand)
         except (Fenced, Unavailable) as error:
@@ -539,7 +610,7 @@ class Ingestions:
         rest_s = min(rest_s, _LONGEST_REST_S)
         with self._lock:
             rested = self._runtime.monotonic_s() + rest_s
-            if demand is None or demand.wants_news:
+            if is_quiet or demand is None or demand.wants_news:
                 turn.due = max(self._next(turn, outcome), rested)
             retry_s = _RETRY_ASKED_S if outcome.again_ms else _LEAST_REST_ASKED_S
             turn.due_asked = max(turn.looked + retry_s, rested)
@@ -576,6 +647,12 @@ class Ingestions:
             return now + outcome.again_ms / 1000
         interval_s = (turn.ingestion.description.interval_ms or self._interval_ms) / 1000
         return (now // interval_s + 1) * interval_s
+
+
+def _without_news(demand: Demand | None) -> Demand:
+    """What a step of a quiet source does: it is complete at a later time."""
+    time = 0 if demand is None else demand.time
+    return Demand(time, is_first=False, wants_head=False, wants_news=False)
 
 
 def _dropped() -> SourceDropped:

@@ -77,6 +77,12 @@ class SourceNotes:
             if count:
                 self._notes.setdefault(output, {})[key] = value
 
+    def copy(self) -> SourceNotes:
+        """The same notes, to be changed apart from these."""
+        made = SourceNotes()
+        made._notes = {output: dict(held) for output, held in self._notes.items()}
+        return made
+
     def of(self, output: str) -> dict[str, bytes]:
         """The notes of an output."""
         return dict(self._notes.get(output, {}))
