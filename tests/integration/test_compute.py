@@ -268,6 +268,84 @@ def test_a_view_with_several_outputs(server: Server, tmp_path: Path) -> None:
     assert not list(state.iterdir())
 
 
+@pytest.mark.semantics(70, 71, 72, 75)
+def test_a_result_need_not_be_written_back(server: Server) -> None:
+    """An index needs no collection that somebody has made; a result without keys does."""
+    storage = server.storage
+    orders_read, orders = storage.create(ORDERS, Description(ORDER), start=at(1))
+    people_read, people = storage.create(PEOPLE, Description(PERSON), start=at(1))
+    _, output = storage.create(TOTALS, Description(TOTAL), start=at(1))
+    _, errors = storage.create(ERRORS, Description(ERROR_ROWS), start=at(1))
+    reads = [orders_read, people_read]
+    with pytest.raises(NotMaintainable, match="neither written back nor has keys"):
+        server.compute.maintain_view(reads, VIEW, [BY_NAME], errors)
+    wrong = View(VIEW.inputs, (Result("SELECT rand() AS r FROM u1", TOTAL, keys=("name",)),))
+    with pytest.raises(NotMaintainable):
+        server.compute.maintain_view(reads, wrong, [BY_NAME], errors)
+    view = View(VIEW.inputs, (Result(SQL, TOTAL), Result(SQL, TOTAL, keys=("name",))))
+    read, held = server.compute.maintain_view(reads, view, [output, BY_NAME], errors)
+    assert (read.id, held.id) == (TOTALS, BY_NAME)
+    assert held.frontier == at(1)
+    orders, people = storage.append(
+        Write(orders, updates(ORDER, [((1, 2), 2, 1)]), at(4)),
+        Write(people, updates(PERSON, [((1, "ada"), 2, 1)]), at(4)),
+    )
+    assert server.compute.tick()
+    server.restart()
+    for moment, expected in ((1, {}), (3, {("ada", 2, 1): 1})):
+        indexed = server.compute.index(BY_NAME).at(moment).to_pylist()
+        assert Counter(tuple(row.values()) for row in indexed) == expected
+        assert contents(server.storage, read, moment) == expected
+
+
+@pytest.mark.semantics(46, 50, 52, 53, 57, 72)
+def test_an_index_is_held_like_any_other_collection(server: Server, installed: Installed) -> None:
+    """Acquire, Clone, Downgrade and Drop work for the collection that stands for it, and keep its
+    rows readable, also after a restart. To subscribe to it tells how far it is, and no rows.
+    """
+    orders, people, read = installed
+    storage = server.storage
+    server.compute.tick()
+    source = storage.clone_capability(read)
+    _, errors = storage.create(GlobalId.user(6), Description(ERROR_ROWS), start=at(5))
+    result = Result("SELECT * FROM u3", TOTAL, keys=("name",))
+    [held] = server.compute.maintain_view(
+        [source], View({TOTALS: TOTAL}, (result,)), [BY_NAME], errors
+    )
+    server.compute.tick()
+    acquired, no_right = storage.acquire_capabilities(BY_NAME)
+    assert acquired.frontier == held.frontier == at(5)
+    assert no_right.frontier.is_empty, "nobody else writes what compute maintains"
+    copy = storage.clone_capability(held)
+    held, acquired = (storage.downgrade_capability(each, at(9)) for each in (held, acquired))
+    time = 8
+    for step in range(6):
+        orders, people = storage.append(
+            Write(orders, updates(ORDER, [((1, step), time, 1)]), at(time + 1)),
+            Write(people, None, at(time + 1)),
+        )
+        time += 1
+        while server.compute.tick():
+            pass
+        if step == 3:
+            server.restart()
+            storage = server.storage
+    for moment in range(5, time):
+        indexed = server.compute.index(BY_NAME).at(moment).to_pylist()
+        found = Counter(tuple(row.values()) for row in indexed)
+        assert found == contents(storage, read, moment), "the copy holds it"
+    storage.drop_capability(copy)
+    again, _ = storage.acquire_capabilities(BY_NAME)
+    assert again.frontier == at(9), "the others hold it no earlier"
+    messages = storage.subscribe_at(again, as_of=at(time - 1))
+    assert next(messages) == Progress(at(time))
+    messages.close()
+    for each in (held, acquired, again):
+        storage.drop_capability(each)
+    useless, _ = storage.acquire_capabilities(BY_NAME)
+    assert useless.frontier.is_empty
+
+
 def test_finished_inputs_finish_the_output(server: Server, installed: Installed) -> None:
     orders, people, read = installed
     last = updates(ORDER, [((2, 3), 30, 1)])

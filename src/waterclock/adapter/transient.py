@@ -24,7 +24,7 @@ from waterclock.persist.plans import together
 from waterclock.persist.records import AnyEvent
 from waterclock.persist.state import State
 from waterclock.storage import riders
-from waterclock.storage.api import Description, ReadCapability
+from waterclock.storage.api import Description, ReadCapability, Writers
 
 if TYPE_CHECKING:
     from waterclock.adapter.coordinator import Coordinator
@@ -83,7 +83,9 @@ class Transient:
             if wanted is not None and max(hold.times.values(), default=0) <= wanted < as_of:
                 as_of, start = wanted, start.timeline.frontier(wanted)
             made = together(
-                riders.create(collection, Description(schema, timeline=start.timeline), start)
+                riders.create(
+                    collection, Description(schema, Writers.CREATOR, start.timeline), start
+                )
                 for collection, schema in ((self.output, self.schema), (self._errors, ERROR_ROWS))
             )
 

@@ -1,7 +1,8 @@
 """Compute: views that are kept up to date from the collections they read into the ones they write.
 
 `maintain_view` takes read capabilities for the inputs, all at one frontier, the view as SQL over
-their ids, and the write capabilities of its outputs and of its errors. From then on, and after
+their ids, and the write capabilities of those of its outputs that are written back to storage, and
+of its errors. From then on, and after
 every restart, each tick brings the outputs up to where all inputs are complete.
 
 What holds at every moment:
@@ -26,9 +27,9 @@ from functools import partial
 from pathlib import Path
 
 from waterclock.compute import installed
-from waterclock.compute.api import Backlog, Health, Progress, Status
+from waterclock.compute.api import FRONTIERS_ONLY, Backlog, Health, Progress, Status
 from waterclock.compute.api import View as Maintenance
-from waterclock.compute.errors import FrontiersDiffer
+from waterclock.compute.errors import FrontiersDiffer, NotMaintainable
 from waterclock.compute.index import Index
 from waterclock.compute.inputs import FINISHED, STEP_LIMIT
 from waterclock.compute.installed import Installed
@@ -40,6 +41,7 @@ from waterclock.compute.plan.nodes import Node
 from waterclock.compute.planners import Planners
 from waterclock.compute.schedule import Running, Schedule
 from waterclock.errors import EngineDown
+from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.persist.cutting import Limit
@@ -49,7 +51,13 @@ from waterclock.persist.records import AnyEvent
 from waterclock.persist.state import State
 from waterclock.persist.store import Plan
 from waterclock.storage import riders
-from waterclock.storage.api import ReadCapability, Token, WriteCapability
+from waterclock.storage.api import (
+    Description,
+    ReadCapability,
+    Token,
+    WriteCapability,
+    Writers,
+)
 from waterclock.storage.contents import amount_waiting
 from waterclock.storage.controller import Storage
 from waterclock.storage.errors import CapabilityUnknown
@@ -110,25 +118,54 @@ class Compute:
         self,
         inputs: Sequence[ReadCapability],
         view: Maintenance,
-        outputs: Sequence[WriteCapability],
+        outputs: Sequence[WriteCapability | GlobalId],
         errors: WriteCapability,
     ) -> tuple[ReadCapability, ...]:
         """Keep the outputs equal to the view's results at every time from the inputs' common
         frontier on.
 
-        Takes the capabilities over and returns one to read each output. The errors' collection has
-        the columns of `ERROR_ROWS`. Durable on return: the view is maintained again after a
-        restart. Raises `FrontiersDiffer`, or `NotMaintainable` with what the view can not be made
-        of; then nothing has changed.
+        A result that is written back comes with the write capability of its collection. One that
+        has keys may have an id alone, which was never used: then Compute makes the collection that
+        stands for the index. Takes the capabilities over and returns one to read each output. The
+        errors' collection has the columns of `ERROR_ROWS`. Durable on return: the view is
+        maintained again after a restart. Raises `FrontiersDiffer`, or `NotMaintainable` with what
+        the view can not be made of; then nothing has changed.
         """
-        as_of = _common_time(inputs, [*outputs, errors])
-        note = installed.installed(inputs, view, outputs, errors, as_of)
-        name = outputs[0].id
-        self._take_up(name, note)
+        written = [each for each in outputs if isinstance(each, WriteCapability)]
+        as_of = _common_time(inputs, [*written, errors])
+        _require_stored(view, outputs)
+        if len(written) < len(outputs):  # what is made for them could not be taken back
+            self.check_view(view)
+        readers, writers = self._readers_and_writers(outputs, inputs[0].frontier)
+        note = installed.installed(inputs, view, writers, errors, as_of)
+        name = writers[0].id
+        try:
+            self._take_up(name, note)
+        except BaseException:
+            for reader, writer, given in zip(readers, writers, outputs, strict=True):
+                if not reader.frontier.is_empty:
+                    self._storage.drop_capability(reader)
+                if isinstance(given, GlobalId):
+                    self._storage.drop_capability(writer)
+            raise
         self._notes.put(str(name), installed.encode(note))
-        return tuple(
-            self._storage.acquire_capabilities(output.id, write=False)[0] for output in outputs
-        )
+        return tuple(readers)
+
+    def _readers_and_writers(
+        self, outputs: Sequence[WriteCapability | GlobalId], start: Frontier[int]
+    ) -> tuple[list[ReadCapability], list[WriteCapability]]:
+        """The capabilities of the outputs; a collection that there is not yet begins at `start`."""
+        readers, writers = [], []
+        for output in outputs:
+            if isinstance(output, GlobalId):
+                described = Description(FRONTIERS_ONLY, Writers.CREATOR, start.timeline)
+                reader, writer = self._storage.create(output, described, start=start)
+            else:
+                reader, _ = self._storage.acquire_capabilities(output.id, write=False)
+                writer = output
+            readers.append(reader)
+            writers.append(writer)
+        return readers, writers
 
     def installation(
         self,
@@ -404,6 +441,16 @@ def _health(running: Running, *, has_begun: bool) -> Health:
     if has_begun:
         return Health.RUNNING
     return Health.REBUILDING if group.is_rebuilding else Health.HYDRATING
+
+
+def _require_stored(view: Maintenance, outputs: Sequence[WriteCapability | GlobalId]) -> None:
+    """Raise `NotMaintainable` if a result would be kept neither in storage nor as an index."""
+    for result, output in zip(view.results, outputs, strict=True):
+        if isinstance(output, GlobalId) and result.keys is None:
+            raise NotMaintainable(
+                f"the result for {output} is neither written back nor has keys",
+                hint="Give the write capability of a collection, or the keys of an index.",
+            )
 
 
 def _common_time(inputs: Sequence[ReadCapability], outputs: Sequence[WriteCapability]) -> int:

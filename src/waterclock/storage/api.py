@@ -59,7 +59,9 @@ class Writers(StrEnum):
     """Who fills a collection."""
 
     HOLDER = "holder"
-    """Whoever holds its write capability: a table, or the output of a view."""
+    """Whoever holds its write capability, which anybody can acquire: a table."""
+    CREATOR = "creator"
+    """Whoever has created it, such as a view its output; nobody else can acquire the right."""
     STORAGE = "storage"
     """Storage itself, from outside: a source. Nobody else ever gets to write."""
 

@@ -259,6 +259,30 @@ def stored_rows(world: AdapterWorld, tables: list[GlobalId]) -> list[int]:
     return world.core.store.read(look)
 
 
+@pytest.mark.semantics(46, 56, 57, 71, 92)
+def test_the_right_to_write_is_to_be_had_for_tables_alone(tmp_path: Path) -> None:
+    """Not for the outputs of views, nor for what comes from outside, whoever asks."""
+
+    async def inside() -> None:
+        world = await asyncio.to_thread(AdapterWorld, tmp_path, engine=NotedEngine())
+        client = await world.connect()
+        await client.run("CREATE TABLE t (a int); CREATE VIEW v AS SELECT a FROM t")
+        await client.run("CREATE MATERIALIZED VIEW m AS SELECT a FROM t; CREATE INDEX i ON v (a)")
+        await client.run(COUNTER.format("s"))
+        await client.run("CREATE SOURCE w FROM WEBHOOK BODY FORMAT TEXT")
+        for name in ("t", "m", "i", "s", "w"):
+            found = item(world.core, name)
+            for collection in {found.id, *found.collections}:
+                _, writer = await asyncio.to_thread(
+                    world.storage.acquire_capabilities, collection, read=False
+                )
+                assert writer.frontier.is_empty == (name != "t"), name
+        await world.front.settle()
+        await asyncio.to_thread(world.close)
+
+    asyncio.run(inside())
+
+
 # Sources
 
 

@@ -66,6 +66,25 @@ def test_what_everybody_released_is_useless(any_world: World) -> None:
         storage.append(write(write3, 4))
 
 
+@pytest.mark.semantics(47, 56, 57)
+def test_what_its_creator_writes_nobody_else_can(any_world: World) -> None:
+    """The output of a view: the right that its creator was given is the only one there is."""
+    storage = any_world.storage
+    described = Description(SCHEMA, Writers.CREATOR)
+    read, written = storage.create(user(1), described)
+    for _ in range(2):
+        _, none = storage.acquire_capabilities(user(1))
+        assert none.frontier == END
+        with refused(any_world, CapabilityUnknown):
+            storage.append(write(none, 9))
+        storage = any_world.reopen()
+    [written] = storage.append(write(written, 3, ((1, "a"), 0, 1)))
+    handed_on = storage.clone_capability(written)
+    storage.drop_capability(written)
+    storage.append(write(handed_on, 5))
+    assert contents(storage, read, 4) == {(1, "a"): 1}
+
+
 def test_unknown_collections_can_not_be_acquired(world: MemoryWorld) -> None:
     with refused(world, UnknownCollection) as caught:
         world.storage.acquire_capabilities(user(7))

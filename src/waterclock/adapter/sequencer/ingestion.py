@@ -157,7 +157,7 @@ async def _commit(
         made, beside = _made(session, draft, site, statement, planned)
         start = EPOCH_MILLIS.frontier(max(core.oracle.read_ts(), core.runtime.wall_ms()))
         own = own_timeline(statement)
-        writers = Writers.HOLDER if made.source.is_written_here else Writers.STORAGE
+        writers = Writers.CREATOR if made.source.is_written_here else Writers.STORAGE
         on_own = set() if own is None else {made.source.id, *beside.errors.values()}
         creations = [
             Creation(collection, Description(schema, writers), start)

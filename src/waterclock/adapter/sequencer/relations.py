@@ -55,7 +55,7 @@ from waterclock.sql import ast
 from waterclock.sql.ast.common import Identifier, ObjectName, QueryText
 from waterclock.sql.ast.relations import ColumnDefinition, Constraint
 from waterclock.sql.errors import SyntaxFault
-from waterclock.storage.api import Description
+from waterclock.storage.api import Description, Writers
 
 if TYPE_CHECKING:
     from waterclock.adapter.front import SqlFront
@@ -263,7 +263,9 @@ async def _install(
         as_of, timeline = start.only(), start.timeline
         assert as_of is not None, "a view begins at some time"
         creations = [
-            Creation(each, Description(schema, timeline=timeline), start, keeps_writer=False)
+            Creation(
+                each, Description(schema, Writers.CREATOR, timeline), start, keeps_writer=False
+            )
             for each, schema in ((output, stored), (errors, ERROR_ROWS))
         ]
 

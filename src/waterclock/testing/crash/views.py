@@ -44,7 +44,15 @@ from waterclock.persist.rows import updates
 from waterclock.persist.state import State
 from waterclock.persist.store import Store
 from waterclock.storage import riders
-from waterclock.storage.api import Description, Progress, Token, Updates, Write, WriteCapability
+from waterclock.storage.api import (
+    Description,
+    Progress,
+    Token,
+    Updates,
+    Write,
+    WriteCapability,
+    Writers,
+)
 from waterclock.storage.controller import Storage
 from waterclock.testing.brief_spark import brief_session
 from waterclock.testing.frontiers import frontiers
@@ -209,7 +217,7 @@ class World:
         errors = GlobalId.user(output.number + 1)
         start = EPOCH_MILLIS.frontier(as_of)
         made = together(
-            riders.create(collection, Description(schema), start)
+            riders.create(collection, Description(schema, Writers.CREATOR), start)
             for collection, schema in ((output, stored), (errors, ERROR_ROWS))
         )
         events, [(_, writer), (_, failing)] = made(state)
