@@ -12,7 +12,8 @@ from waterclock.model.partitioned import SourceTime
 from waterclock.model.reclocking import Remap as ModelRemap
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.storage.reclock.progress import SourceFrontier, source_timeline
-from waterclock.storage.reclock.remap import Remap, RemapUpdate, bound, increments, of_increments
+from waterclock.storage.reclock.remap import Remap, RemapUpdate, bound
+from waterclock.testing.increments import increments, of_increments
 
 TIMELINE = source_timeline("u1")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,15 +40,6 @@ class RemapUpdate:
     element: Element
     time: int
     diff: int
-
-
-@dataclass(frozen=True, slots=True)
-class Increment:
-    """The other form of a binding: how many offsets of a partition were bound at the time."""
-
-    partition: Partition
-    time: int
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,28 +125,3 @@ class Remap:
                 times.append(binding.time)
                 uppers.append(upper)
         return np.array(times, np.int64), uppers
-
-
-def increments(updates: Iterable[RemapUpdate]) -> list[Increment]:
-    """The bindings as increments of each partition, which can be added up over any span of time."""
-    moved: Counter[tuple[int, str, Partition]] = Counter()
-    for update in updates:
-        partition = update.element.partition
-        moved[update.time, str(partition), partition] += update.diff * update.element.offset
-    return [
-        Increment(partition, time, count)
-        for (time, _, partition), count in sorted(moved.items(), key=lambda each: each[0][:2])
-        if count
-    ]
-
-
-def of_increments(given: Sequence[Increment], *, more_may_appear: bool) -> Remap:
-    """The bindings that increments state."""
-    uppers: dict[Partition, int] = {}
-    bindings: list[Binding] = []
-    for time in sorted({each.time for each in given}):
-        for each in given:
-            if each.time == time:
-                uppers[each.partition] = uppers.get(each.partition, 0) + each.count
-        bindings.append(Binding(time, SourceFrontier(uppers, more_may_appear)))
-    return Remap(tuple(bindings))

@@ -5,16 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from waterclock.model.schema import Int, Text
 from waterclock.storage.reclock.errors import UpstreamRegressed
 from waterclock.storage.reclock.progress import FINISHED, Range, SourceFrontier, source_timeline
 from waterclock.storage.reclock.remap import (
     Element,
-    Increment,
     Remap,
     RemapUpdate,
     bound,
-    increments,
-    of_increments,
 )
 from waterclock.storage.reclock.shape import (
     END,
@@ -25,6 +23,7 @@ from waterclock.storage.reclock.shape import (
     PUBNUB,
     S3,
 )
+from waterclock.testing.increments import Increment, increments, of_increments
 
 PM1, PM2, PM3, PM4 = 13, 14, 15, 16
 single = SourceFrontier.single
@@ -108,7 +107,7 @@ def test_a_partition_that_appears_later_moves_nothing() -> None:
     assert old.as_frontier(timeline) <= new.as_frontier(timeline)
 
 
-@pytest.mark.semantics(157, 158, 159)
+@pytest.mark.semantics(159)
 def test_the_form_with_increments() -> None:
     first, second = 1649686076392, 1649686079487
     given = [
@@ -174,7 +173,7 @@ def test_no_partition_appears_where_none_may() -> None:
         bound(SourceFrontier({0: 1}), SourceFrontier({0: 1, 1: 1}), PM2)
 
 
-@pytest.mark.semantics(168, 173)
+@pytest.mark.semantics(157, 168, 173)
 def test_the_columns_of_each_kind() -> None:
     names = {kind: kind.schema.names for kind in (KAFKA, KINESIS, POSTGRES, PUBNUB, S3)}
     assert names == {
@@ -184,6 +183,16 @@ def test_the_columns_of_each_kind() -> None:
         PUBNUB: ("region", "timetoken"),
         S3: ("key", "byte_offset"),
     }
+    offset, text = Int(64), Text()
+    types = {kind: [column.type for column in kind.schema.columns] for kind in names}
+    assert types == {
+        KAFKA: [Int(32), offset],
+        KINESIS: [text, text],  # sequence numbers have up to 129 digits
+        POSTGRES: [offset],
+        PUBNUB: [Int(64), offset],  # regions are unsigned, of 32 bits
+        S3: [text, offset],
+    }
+    assert not any(column.nullable for kind in names for column in kind.schema.columns)
 
 
 @pytest.mark.semantics(173)

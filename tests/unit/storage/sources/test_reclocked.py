@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.persist.state import State
 from waterclock.storage.api import Write
 from waterclock.storage.reclock.remap import Remap, RemapUpdate
 from waterclock.storage.reclock.shape import KAFKA
 from waterclock.storage.sources.ingestion import Ingestion
 from waterclock.testing.examples import examples
+from waterclock.testing.increments import Increment, increments
 from waterclock.testing.source_world import KIND, OUTPUT, ROWS, SourceWorld, Upstream
 
 
@@ -117,6 +119,38 @@ def test_bindings_go_straight_into_one_shard() -> None:
     reads = len(scene.upstream.reads)
     scene.step()
     assert len(scene.upstream.reads) == reads, "what the shard says is bound is not read again"
+
+
+@pytest.mark.semantics(106, 158, 159)
+def test_bindings_add_up_to_increments_before_and_after_compaction() -> None:
+    """At milliseconds of the clock; what was bound at two times is one sum when they are one."""
+    first, second = 1649686076392, 1649686079487
+    world = SourceWorld()
+    upstream = Upstream({1: ["m"] * 42, 2: ["m"] * 40})
+    description = world.create(KIND, b"", KAFKA.schema, {OUTPUT: ROWS})
+    ingestion = world.ingestion(description, {KIND: upstream.kind()})
+    world.now = first
+    world.step(ingestion, later_ms=0)
+    upstream.partitions[1] += ["m"] * 3
+    upstream.partitions[2] += ["m"] * 4
+    world.step(ingestion, later_ms=second - first)
+
+    def stored() -> list[Increment]:
+        found = increments(
+            RemapUpdate(KAFKA._element(row), time, diff)
+            for (row, time), diff in world.updates(description.remap).items()
+        )
+        return [each for each in found if each.count]
+
+    given = [(1, first, 42), (2, first, 40), (1, second, 3), (2, second, 4)]
+    assert stored() == [Increment(*each) for each in given]
+    assert world.holds.capability(description.remap).frontier.timeline == EPOCH_MILLIS
+    world.holds.allow_compaction(second)
+    while world.storage.maintenance.step():
+        pass
+    assert world.updates(description.remap)
+    assert stored() == [Increment(1, second, 45), Increment(2, second, 44)]
+    assert len(world.updates(description.remap)) == 2, "what was taken back is gone"
 
 
 @pytest.mark.semantics(147, 154)
