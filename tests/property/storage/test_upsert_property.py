@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.model.schema import Column, Int, Schema
 from waterclock.persist.schema_codec import encode_schema
+from waterclock.storage.api import Updates
 from waterclock.storage.formats.api import (
     JsonDefinition,
     MessageDefinition,
@@ -106,3 +109,77 @@ def test_upserts_are_a_dictionary(events: list[tuple[Any, ...]]) -> None:
         errors = world.errors("t", time)
         assert {key for key, _ in errors} == wrong
         assert all(count == 1 for count in errors.values())
+
+
+SELECTIONS: dict[str, tuple[list[str], pc.Expression | None, Callable[[Any], bool]]] = {
+    "columns": (["v"], None, lambda _: True),
+    "rows": (["key", "v"], pc.field("v") > 1, lambda row: row[1] > 1),
+    "key only": (["key"], pc.field("key") != "b", lambda row: row[0] != "b"),
+    "not sent": (["key"], pc.field("v") < 2, lambda row: row[1] < 2),
+    "both": (
+        ["v"],
+        (pc.field("v") != 0) & (pc.field("key") != "a"),
+        lambda r: r[1] and r[0] != "a",
+    ),
+}
+COLUMNS = ("key", "v")
+GOOD = st.lists(
+    st.tuples(
+        st.sampled_from([b"a", b"b", b"c"]),
+        st.one_of(st.none(), st.integers(0, 3)),
+        st.booleans(),
+    ),
+    max_size=25,
+)
+
+
+@pytest.mark.semantics(64, 150)
+@examples(40)
+@given(GOOD, st.sampled_from(sorted(SELECTIONS)))
+def test_filters_and_projections_go_through_upserts(
+    events: list[tuple[bytes, int | None, bool]], name: str
+) -> None:
+    """What is filtered and projected where it is stored is, at every time, the selection of the
+    rows that there are then: a row that leaves the selection is taken back, and one that was never
+    in it is not.
+    """
+    columns, condition, is_wanted = SELECTIONS[name]
+    world = RecordWorld({"t": UPSERT})
+    world.step()
+    for key, value, is_step in events:
+        data = None if value is None else json.dumps({"v": value}).encode()
+        world.upstream.append("t", (key, data), partition=partition_of(key))
+        if is_step:
+            world.step()
+    world.step()
+    expected = {}
+    for time, bound in world.bound.items():
+        found: Counter[Any] = Counter()
+        for row, count in model(world, bound)[0].items():
+            if is_wanted(row):
+                found[tuple(row[COLUMNS.index(column)] for column in columns)] += count
+        expected[time] = found
+    assert selected(world, columns, condition) == expected
+
+
+def selected(
+    world: RecordWorld, columns: list[str], condition: pc.Expression | None
+) -> dict[int, Counter[Any]]:
+    """What a subscription to a selection makes of it, at each time at which something was bound."""
+    capability = world.world.holds.capability(world.description.outputs["t"])
+    subscription = world.world.storage.subscribe_at(
+        capability, columns=columns, condition=condition
+    )
+    updates: list[tuple[Any, ...]] = []
+    while isinstance(message := next(subscription), Updates):
+        assert message.batch.schema.names[:-2] == columns, "nothing else is sent"
+        updates += zip(*(column.to_pylist() for column in message.batch.columns), strict=True)
+    subscription.close()
+    contents = {}
+    for time in world.bound:
+        held: Counter[Any] = Counter()
+        for *row, at, diff in updates:
+            held[tuple(row)] += diff if at <= time else 0
+        assert min(held.values(), default=0) >= 0, "nothing is taken back that was not sent"
+        contents[time] = +held
+    return contents
