@@ -69,7 +69,7 @@ async def status_of(client: Client, source: str, health: str) -> tuple[Any, ...]
     return next(row for row in found if row[0] == source)
 
 
-@pytest.mark.semantics(103, 104, 115, 116, 157, 168)
+@pytest.mark.semantics(103, 104, 115, 116, 155, 157, 168)
 def test_partitions_and_what_is_known_of_records(tmp_path: Path, kafka_broker: KafkaBroker) -> None:
     broker = kafka_broker
     broker.create_topic("orders", 2)

@@ -246,6 +246,7 @@ class AdapterWorld:
         *,
         consensus: MemoryConsensus | None = None,
         engine: NoEngine | None = None,
+        open_engine: OpenEngine | None = None,
     ) -> None:
         self._folder = folder
         self._spark = spark
@@ -254,6 +255,7 @@ class AdapterWorld:
         self.secrets = SecretBox(bytes(range(KEY_BYTES)))
         self._count = 0
         self.engine = engine or NoEngine()
+        self._open_engine = open_engine
         self.open()
 
     def open(self) -> None:
@@ -273,7 +275,7 @@ class AdapterWorld:
             self._folder,
             self._pace,
             secrets=self.secrets,
-            engine=cast(OpenEngine, without) if self._spark is None else None,
+            engine=self._open_engine or (None if self._spark else cast(OpenEngine, without)),
         )
         self.front = SqlFront(self.core, read_text, write_text)
 

@@ -270,7 +270,6 @@ def test_closing_is_final_and_idempotent(any_world: World) -> None:
 # Who writes
 
 
-@pytest.mark.semantics(42)
 def test_tables_sources_and_the_system_itself_fill_collections(any_world: World) -> None:
     storage = any_world.storage
     ids = (user(1), user(2), GlobalId.system(1))

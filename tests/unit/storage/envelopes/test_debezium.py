@@ -9,7 +9,10 @@ from typing import Any
 import fastavro
 import pytest
 
+from waterclock.compute.snapshot import contents_at
+from waterclock.model.errors import NegativeMultiplicity
 from waterclock.model.schema import Column, Int, Json, Schema, Text
+from waterclock.persist.rows import row_schema
 from waterclock.persist.schema_codec import encode_schema
 from waterclock.storage.envelopes.choice import decoding_of
 from waterclock.storage.envelopes.positions import (
@@ -120,7 +123,7 @@ def test_rows_at_one_place(world: RecordWorld) -> None:
     assert world.rows("t", world.now) == {(1, "a"): 1, (2, "a"): 1}
 
 
-@pytest.mark.semantics(147)
+@pytest.mark.semantics(147, 154)
 def test_rows_at_one_place_without_a_key(world: RecordWorld) -> None:
     same = change("c", None, (1, "a"), (1, 2), key=None)
     first = change("c", None, (0, "a"), (1, 1), key=None)
@@ -156,6 +159,38 @@ def test_a_transaction_from_another_log_is_not_guessed(world: RecordWorld) -> No
     world.step()
     [(_, text)] = world.errors("t", world.now)
     assert "came again from another" in text
+
+
+@pytest.mark.semantics(12, 145)
+@pytest.mark.parametrize("place", [None, (1, 2)], ids=["without positions", "with positions"])
+def test_a_record_that_was_lost_is_an_error_of_what_depends_on_it(
+    world: RecordWorld, place: tuple[int, int] | None
+) -> None:
+    """The row that a later record takes back was never there: nobody is shown rows until it comes,
+    and times before that stay as they are.
+    """
+    world.upstream.append("t", change("c", None, (2, "other"), (1, 1) if place else None))
+    world.step()
+    before = world.now
+    world.upstream.append("t", change("u", (1, "a"), (1, "b"), place))
+    world.step()
+    output = world.description.outputs["t"]
+
+    def rows(time: int) -> list[dict[str, Any]]:
+        holds, storage = world.world.holds, world.world.storage
+        found: list[dict[str, Any]] = contents_at(
+            storage, holds.capability(output), time, row_schema(ROW)
+        ).to_pylist()
+        return found
+
+    assert rows(before) == [{"id": 2, "v": "other"}]
+    with pytest.raises(NegativeMultiplicity) as raised:
+        rows(world.now)
+    assert raised.value.hint == "A source has retracted a row that was not there."
+    later = (1, 3) if place else None
+    world.upstream.append("t", change("c", None, (1, "a"), later))  # it was only late
+    world.step()
+    assert {row["v"] for row in rows(world.now)} == {"other", "b"}
 
 
 def test_rows_as_json() -> None:
