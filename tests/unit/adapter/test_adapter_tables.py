@@ -104,6 +104,21 @@ def test_a_write_that_depends_on_what_has_changed_is_refused(world: World) -> No
     assert world.rows(ONE, world.oracle.read_ts()) == [1, 2]
 
 
+@pytest.mark.semantics(99)
+def test_the_first_time_after_the_read_counts_and_that_of_the_read_does_not(world: World) -> None:
+    async def run() -> None:
+        read = await world.writer.write({ONE: numbers(1)})
+        await world.writer.write({TWO: numbers(2)}, Dependence(read, frozenset({ONE})))
+        read = await world.writer.write({ONE: numbers(3)})
+        changed_at = await world.writer.write({ONE: numbers(4)})
+        assert changed_at == read + 1
+        with pytest.raises(WriteConflict):
+            await world.writer.write({TWO: numbers(5)}, Dependence(read, frozenset({ONE})))
+
+    asyncio.run(run())
+    assert world.rows(TWO, world.oracle.read_ts()) == [2]
+
+
 def test_quiet_tables_are_complete_up_to_now(world: World) -> None:
     world.now = 5000
     world.writer.advance()

@@ -103,6 +103,24 @@ async def test_what_a_source_brings_meanwhile_refuses_the_write(shore: Shore) ->
         assert await client.rows("SELECT * FROM t") == []
 
 
+@pytest.mark.semantics(99)
+@on_shore
+async def test_what_is_wrong_with_a_source_meanwhile_refuses_the_write(shore: Shore) -> None:
+    """It has no rows then, and that is a change too."""
+    client, other = shore.client, await shore.world.connect()
+    (shore.folder / "j").touch()
+    await client.run(
+        f"CREATE SOURCE j (a int) FROM FILE '{shore.folder / 'j'}' FORMAT JSON"
+        " WITH (TIMESTAMP INTERVAL = '10min')"
+    )
+    shore.write("j", '{"a": 1}')
+    assert await client.rows("SELECT * FROM j AS OF UPSTREAM") == [(1,)]
+    await client.run("BEGIN; SELECT * FROM j; INSERT INTO t VALUES ('depends')")
+    shore.write("j", "no JSON")
+    await other.fails("SELECT * FROM j AS OF UPSTREAM")
+    assert (await client.fails("COMMIT")).sqlstate == "40001"
+
+
 @pytest.mark.semantics(87, 99)
 @on_shore
 async def test_what_other_sources_and_tables_get_refuses_nothing(shore: Shore) -> None:

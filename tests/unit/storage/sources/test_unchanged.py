@@ -96,9 +96,11 @@ def test_a_change_at_the_time_of_the_commit_refuses_it_and_one_after_it_does_not
     stage.upstream.partitions[0].append("b")
     stage.step()
     changed_at = stage.upper() - 1
-    with pytest.raises(SourceChanged):
-        stage.commit(read_at, changed_at)
+    for early in (read_at, changed_at - 1):
+        with pytest.raises(SourceChanged):
+            stage.commit(early, changed_at)
     stage.commit(read_at, changed_at - 1)
+    stage.commit(changed_at, changed_at + 1)  # it was read with the change
 
 
 @pytest.mark.semantics(99)
