@@ -6,7 +6,9 @@ what the reader passed before the subscription. Being interrupted while it waits
 
 A slow receiver costs no memory. Large results wait in a file. The queue at the pump is small;
 changes that do not fit are read from storage when they are asked for, where the hold on the
-collection keeps them. The right to read is looked at again whenever the catalog has changed.
+collection keeps them. It does so as long as somebody asks: a lease begins when a batch is given,
+and when it is over the subscription has ended. The right to read is looked at again whenever the
+catalog has changed.
 """
 
 from __future__ import annotations
@@ -50,9 +52,11 @@ class Feed:
         up_to: int | None,
         at_close: Callable[[], Awaitable[None]] | None = None,
         require_right: Callable[[Catalog], None] | None = None,
+        lease_ms: int | None = None,
     ) -> None:
         """Takes the moment over. The changes are those after it, and before `up_to`.
 
+        Who does not ask for the next batch within `lease_ms` does not get it; None is no limit.
         `require_right` raises if the receiver may not read any more, by the catalog that is given.
         """
         self._core = core
@@ -63,6 +67,7 @@ class Feed:
         self._up_to = up_to
         self._at_close = at_close
         self._require_right = require_right
+        self._lease_ms = lease_ms
         self._allowed_by: Catalog | None = None
         """The catalog in which the receiver was last found to have the right."""
         self._position = moment.time + 1
@@ -78,6 +83,7 @@ class Feed:
 
     async def begin(self, contents: pa.Table | None) -> None:
         """Show the contents at the moment, if they are wanted, before all changes."""
+        self._moment.hold.renew(self._lease_ms)
         if self._shape.progress:
             self._ready.append(self._shape.statement(self._moment.time))
         if contents is not None:
@@ -103,6 +109,15 @@ class Feed:
 
     async def next_within(self, seconds: float | None) -> pa.RecordBatch | None:
         """The next batch; None if none comes within the time, or ever. Raises what ended it."""
+        if self._has_ended and not self._ready:  # nothing is held for that
+            return await self._next_within(seconds)
+        self._moment.hold.renew(None)  # whoever waits is there
+        try:
+            return await self._next_within(seconds)
+        finally:
+            self._moment.hold.renew(self._lease_ms)
+
+    async def _next_within(self, seconds: float | None) -> pa.RecordBatch | None:
         clock = asyncio.get_running_loop().time
         deadline = None if seconds is None else clock() + seconds
         while True:

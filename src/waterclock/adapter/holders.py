@@ -66,7 +66,12 @@ def _of_user(
 
 def _of_sessions(core: Coordinator) -> Iterator[ShownHold]:
     """Holds in memory; those of users are durable as well, and shown as such."""
-    for holder, times in core.holds.opened():
-        if holder.kind != KIND:
-            for collection, since in times.items():
-                yield ShownHold(holder.name, holder.kind, None, str(collection), since)
+    runtime = core.runtime
+    for hold in core.holds.opened():
+        kind, name = hold.holder.kind, hold.holder.name
+        if kind == KIND:
+            continue
+        left_s = None if hold.expires_s is None else hold.expires_s - runtime.monotonic_s()
+        ends = None if left_s is None else runtime.wall_ms() + round(left_s * 1000)
+        for collection, since in hold.times.items():
+            yield ShownHold(name, kind, None, str(collection), since, hold.lease_ms, ends)

@@ -4,6 +4,9 @@ A read must find its inputs as they were at its time, so it holds them from befo
 time until it is done. Such holds are many and short: they live in memory, and the durable hold is
 only ever moved to where none of them is left behind. After a crash the durable holds are where they
 were, and no read is left.
+
+A hold whose owner may stop asking without a word, as one who subscribes may, has a lease: when that
+is over, the hold is released, and its owner is told at the next use.
 """
 
 from __future__ import annotations
@@ -12,8 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import ClassVar
 
 from waterclock.adapter.errors import CollectionGone
+from waterclock.errors import WaterclockError
 from waterclock.model.frontier import Frontier
 from waterclock.model.ids import GlobalId
 from waterclock.model.timeline import EPOCH_MILLIS, Timeline
@@ -26,6 +31,12 @@ from waterclock.storage.subscription import Subscription
 
 _NOWHERE: Mapping[str, int] = MappingProxyType({})
 _NONE: Mapping[GlobalId, int] = MappingProxyType({})
+
+
+class HoldExpired(WaterclockError):
+    """The lease of a hold was over before it was used again."""
+
+    sqlstate: ClassVar[str] = "55000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,10 @@ class Hold:
         self.holder = holder
         self.times = dict(times)
         """Each collection's since when it was taken, or the time it was moved to."""
+        self.lease_ms: int | None = None
+        self.expires_s: float | None = None
+        """When it is released, unless it is renewed before."""
+        self.has_expired = False
 
     @property
     def runtime(self) -> Runtime:
@@ -76,6 +91,12 @@ class Hold:
     def move(self, time: int) -> None:
         """Only this time and later ones are needed any more."""
         self._holds.move(self, time)
+
+    def renew(self, lease_ms: int | None) -> None:
+        """Let it be released after so long, counted from now; None is never. Raises `HoldExpired`
+        if it has been released.
+        """
+        self._holds.renew(self, lease_ms)
 
     def close(self) -> None:
         """Nothing is needed any more. Closing it again does nothing."""
@@ -198,10 +219,10 @@ class Holds:
                 found |= riders.frontiers(self._storage, [each])
         return found
 
-    def opened(self) -> list[tuple[Holder, Mapping[GlobalId, int]]]:
-        """All holds that are open, and from when on each keeps its collections."""
+    def opened(self) -> list[Hold]:
+        """All holds that are open."""
         with self._lock:
-            return [(hold.holder, hold.times) for hold in self._open]
+            return list(self._open)
 
     def take(self, collections: Iterable[GlobalId], holder: Holder = _SOMEBODY) -> Hold:
         """Hold all of them at their sinces; `CollectionGone` if one is not known any more."""
@@ -226,6 +247,25 @@ class Holds:
         with self._lock:
             hold.times = {c: max(time, old) for c, old in hold.times.items()}
 
+    def renew(self, hold: Hold, lease_ms: int | None) -> None:
+        with self._lock:
+            if hold.has_expired:
+                raise HoldExpired(
+                    "what is read was not asked for in time, and is not kept any longer",
+                    detail=f"The lease was {hold.lease_ms} ms.",
+                    hint="Begin again, and read in time, or raise subscription_lease.",
+                )
+            hold.lease_ms = lease_ms
+            left_s = None if lease_ms is None else lease_ms / 1000
+            hold.expires_s = None if left_s is None else self.runtime.monotonic_s() + left_s
+
+    def _expire(self) -> None:
+        """Release those whose leases are over. For whoever has the lock."""
+        now = self.runtime.monotonic_s()
+        for hold in [h for h in self._open if h.expires_s is not None and h.expires_s <= now]:
+            hold.has_expired = True
+            self._open.discard(hold)
+
     def close(self, hold: Hold) -> None:
         with self._lock:
             self._open.discard(hold)
@@ -242,6 +282,7 @@ class Holds:
         Collections in `longer` stay behind by so much more.
         """
         with self._lock:
+            self._expire()
             needed: dict[GlobalId, int] = {}
             for hold in self._open:
                 for collection, held in hold.times.items():

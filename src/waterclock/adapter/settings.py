@@ -221,6 +221,7 @@ DEFINITIONS = (
     Definition("default_transaction_deferrable", "off", _boolean),
     Definition("real_time_recency", "off", _boolean),
     Definition("real_time_recency_timeout", "10s", _duration),
+    Definition("subscription_lease", "1h", _duration),
     Definition("max_identifier_length", "63", _fixed),
     Definition("max_index_keys", "32", _fixed),
     Definition("block_size", "8192", _fixed),

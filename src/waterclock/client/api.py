@@ -148,11 +148,18 @@ class Connection(Protocol):
         """
 
     def subscribe(
-        self, relation: str, *, snapshot: bool = True, as_of: int | None = None
+        self,
+        relation: str,
+        *,
+        snapshot: bool = True,
+        as_of: int | None = None,
+        lease_s: float | None = None,
     ) -> Subscription:
         """The changes of a relation, given by its name as SQL writes it, or of a query.
 
-        The first changes are the contents, unless there shall be no snapshot.
+        The first changes are the contents, unless there shall be no snapshot. With a lease, which
+        is for relations alone, it goes on after a lost connection or a restart of the server, and
+        nothing is lost or repeated, if that takes no longer than the lease.
         """
 
     def hold(

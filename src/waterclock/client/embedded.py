@@ -32,7 +32,7 @@ from waterclock.client.api import Rows as Insertable
 from waterclock.client.changes import Pending
 from waterclock.client.frames import as_table
 from waterclock.client.numbers import decimals, fitting, scalar
-from waterclock.client.read_holds import ReadHold
+from waterclock.client.read_holds import HeldSubscription, ReadHold
 from waterclock.client.statements import copy_text, subscribe_text
 from waterclock.errors import WaterclockError
 from waterclock.model.pg_types import PgType, column_type
@@ -77,7 +77,7 @@ class EmbeddedConnection:
         self._closed: Callable[[], None] | None = closed
         self._turn = threading.RLock()
         self._numbers = itertools.count(1)
-        self._subscriptions: list[EmbeddedSubscription] = []
+        self._subscriptions: list[EmbeddedSubscription | HeldSubscription] = []
         self._holds: list[ReadHold] = []
         self._session = loop.run(self._connect())
 
@@ -91,8 +91,19 @@ class EmbeddedConnection:
         return Result(decimals(table), tag, self._spark)
 
     def subscribe(
-        self, relation: str, *, snapshot: bool = True, as_of: int | None = None
-    ) -> EmbeddedSubscription:
+        self,
+        relation: str,
+        *,
+        snapshot: bool = True,
+        as_of: int | None = None,
+        lease_s: float | None = None,
+    ) -> EmbeddedSubscription | HeldSubscription:
+        if lease_s is not None:
+            held = HeldSubscription(
+                self.hold(relation, as_of=as_of, lease_s=lease_s), relation, snapshot=snapshot
+            )
+            self._subscriptions.append(held)
+            return held
         text = subscribe_text(relation, snapshot=snapshot, as_of=as_of)
         session = self._loop.run(self._connect())
         begun = EmbeddedSubscription(session, text, self._loop)

@@ -130,13 +130,13 @@ class ReadHold:
         with self._turn:
             self._renew(to)
 
-    def follow(self, relation: str) -> Generator[Changes, None, None]:
+    def follow(self, relation: str, *, snapshot: bool = True) -> Generator[Changes, None, None]:
         """The relation as of `time`, then its changes, without end; the hold moves along.
 
         What was given out counts as done when the next changes are asked for. After a lost
         connection it goes on right there. Raises `HoldLost`, and what ends a subscription.
         """
-        me, after, snapshot = object(), self.time, True
+        me, after = object(), self.time
         self._positions[me] = after
         try:
             while True:
@@ -223,3 +223,35 @@ class ReadHold:
                 detail=self._failure.detail,
                 hint="Its history may be forgotten already. Create another hold.",
             ) from self._failure
+
+
+class HeldSubscription:
+    """Implements `client.api.Subscription` by a hold of its own: what was not received yet is kept
+    for as long as the lease says, also while there is no connection.
+    """
+
+    def __init__(self, hold: ReadHold, relation: str, *, snapshot: bool) -> None:
+        """Takes the hold over."""
+        self._hold = hold
+        self._changes = hold.follow(relation, snapshot=snapshot)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Changes:
+        return next(self._changes)
+
+    def close(self) -> None:
+        self._changes.close()
+        self._hold.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

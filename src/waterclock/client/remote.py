@@ -21,7 +21,7 @@ from waterclock.client.changes import PROGRESSED, Pending
 from waterclock.client.embedded import WrongParameters, schema_of
 from waterclock.client.frames import as_table
 from waterclock.client.numbers import decimals, fitting
-from waterclock.client.read_holds import ReadHold
+from waterclock.client.read_holds import HeldSubscription, ReadHold
 from waterclock.client.statements import checked_name, copy_text, subscribe_text
 from waterclock.errors import WaterclockError
 from waterclock.model.manner import IntervalStyle
@@ -58,7 +58,7 @@ class RemoteConnection:
         self._dsn = dsn
         self._spark = spark
         self._turn = threading.RLock()
-        self._subscriptions: list[RemoteSubscription] = []
+        self._subscriptions: list[RemoteSubscription | HeldSubscription] = []
         self._holds: list[ReadHold] = []
         self._connection = connected(dsn)
 
@@ -77,8 +77,19 @@ class RemoteConnection:
             return Result(decimals(table_of(result, zone)), tag, self._spark)
 
     def subscribe(
-        self, relation: str, *, snapshot: bool = True, as_of: int | None = None
-    ) -> RemoteSubscription:
+        self,
+        relation: str,
+        *,
+        snapshot: bool = True,
+        as_of: int | None = None,
+        lease_s: float | None = None,
+    ) -> RemoteSubscription | HeldSubscription:
+        if lease_s is not None:
+            held = HeldSubscription(
+                self.hold(relation, as_of=as_of, lease_s=lease_s), relation, snapshot=snapshot
+            )
+            self._subscriptions.append(held)
+            return held
         text = subscribe_text(relation, snapshot=snapshot, as_of=as_of)
         begun = RemoteSubscription(connected(self._dsn), text)
         self._subscriptions.append(begun)

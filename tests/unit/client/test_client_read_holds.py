@@ -84,6 +84,28 @@ def test_following_moves_the_hold_along(db: EmbeddedConnection) -> None:
         until(lambda: is_forgotten(db, "t", began))
 
 
+@pytest.mark.semantics(46, 51, 55)
+def test_a_subscription_with_a_lease_keeps_what_it_has_not_received(db: EmbeddedConnection) -> None:
+    held = "SELECT lease_ms FROM mz_internal.mz_read_holds WHERE kind = 'read hold'"
+    with db.subscribe("t", lease_s=30.0) as changes:
+        first = next(each for each in changes if each.updates.num_rows)
+        assert first.updates["a"].to_pylist() == [1]
+        assert db.sql(held).rows == [(30_000,)]
+        moment = first.upper - 1
+        db.sql("INSERT INTO t VALUES (2)")
+        until(lambda: is_forgotten(db, "other", moment))
+        assert not is_forgotten(db, "t", moment)
+        more = next(each for each in changes if each.updates.num_rows)
+        assert more.updates["a"].to_pylist() == [2]
+    assert db.sql(held).rows == []
+    with db.subscribe("t", snapshot=False, lease_s=30.0) as changes:
+        db.sql("INSERT INTO t VALUES (3)")
+        more = next(each for each in changes if each.updates.num_rows)
+        assert more.updates["a"].to_pylist() == [3]
+    with pytest.raises(WaterclockError, match="not the name of a relation"):
+        db.subscribe("SELECT a FROM t", lease_s=30.0)
+
+
 class Server:
     """Statements that fail as a test wants, and a subscription that breaks off once."""
 

@@ -28,6 +28,7 @@ from waterclock.adapter.reading import Moment as ReadMoment
 from waterclock.adapter.sequencer.catalog_queries import is_for_catalog
 from waterclock.adapter.sequencer.query_plans import described, planned
 from waterclock.adapter.sequencer.times import as_of_time, time_of
+from waterclock.adapter.settings import milliseconds
 from waterclock.adapter.transient import Transient
 from waterclock.catalog import privileges
 from waterclock.catalog.catalog import Catalog
@@ -163,6 +164,7 @@ async def _feed(
         up_to,
         source.close,
         lambda catalog: _require_right(catalog, role, named, source.collection),
+        milliseconds(session.settings.get("subscription_lease")) or None,
     )
     try:
         await feed.begin(contents)
