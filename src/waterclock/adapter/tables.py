@@ -368,6 +368,8 @@ class TableWriter:
                 moved = riders.append(self._storage, writes, along)
         except SourceMoved:
             return False
+        except SourceChanged as changed:
+            raise _conflict(str(changed)) from None
         except CapabilityInvalid:
             if not self._drop_stale():
                 raise

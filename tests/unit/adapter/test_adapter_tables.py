@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow as pa
 import pytest
@@ -17,10 +17,13 @@ from waterclock.oracle.oracle import PREFIX, Oracle
 from waterclock.persist.blob.memory import MemoryBlob
 from waterclock.persist.consensus.memory import MemoryConsensus
 from waterclock.persist.notes import Notes
+from waterclock.persist.records import AnyEvent
 from waterclock.persist.rows import DIFF, row_schema
-from waterclock.persist.store import Store
+from waterclock.persist.state import State
+from waterclock.persist.store import Plan, Store
 from waterclock.storage.api import Description, ReadCapability, Write, WriteCapability
 from waterclock.storage.controller import Storage
+from waterclock.storage.sources.unchanged import SourceChanged, SourceMoved
 
 ONE, TWO = GlobalId.user(1), GlobalId.user(2)
 NUMBER = Schema((Column("n", Int(64)),))
@@ -117,6 +120,54 @@ def test_the_first_time_after_the_read_counts_and_that_of_the_read_does_not(worl
 
     asyncio.run(run())
     assert world.rows(TWO, world.oracle.read_ts()) == [2]
+
+
+class Sources:
+    """Sources that are told to have changed when the commit comes to it; `Unchanged`."""
+
+    def __init__(self, *faults: Exception) -> None:
+        self.faults = list(faults)
+        self.asked: list[tuple[object, int]] = []
+
+    def has_changed(self, *_: object) -> bool:
+        return False
+
+    def unchanged(
+        self, reads: Sequence[tuple[Collection[GlobalId], int]], until: int
+    ) -> Plan[None]:
+        self.asked.append((reads, until))
+
+        def plan(_: State) -> tuple[list[AnyEvent], None]:
+            if self.faults:
+                raise self.faults.pop(0)
+            return [], None
+
+        return plan
+
+
+@pytest.mark.semantics(99, 101)
+def test_what_a_source_does_during_the_commit(world: World) -> None:
+    """It has moved: look again. It has changed: refuse who depends on it, and nobody else."""
+    source = GlobalId.user(7)
+
+    async def run() -> list[object]:
+        read = await world.writer.write({ONE: numbers(1)})
+        depends = Dependence(read, frozenset(), frozenset({source}))
+        world.writer.sources = sources = Sources(SourceMoved("s"), SourceMoved("s"))
+        written = await world.writer.write({ONE: numbers(2)}, depends)
+        assert [until for _, until in sources.asked][-1] == written
+        assert len(sources.asked) == 3
+        world.writer.sources = Sources(SourceChanged("s"), SourceChanged("s"))
+        return await asyncio.gather(
+            world.writer.write({ONE: numbers(3)}, depends),
+            world.writer.write({ONE: numbers(4)}),
+            return_exceptions=True,
+        )
+
+    refused, fine = asyncio.run(run())
+    assert isinstance(refused, WriteConflict)
+    assert isinstance(fine, int)
+    assert world.rows(ONE, world.oracle.read_ts()) == [1, 2, 4]
 
 
 def test_quiet_tables_are_complete_up_to_now(world: World) -> None:
