@@ -20,7 +20,9 @@ _SECONDS = 120.0
 
 
 class PgEndpoint:
-    """Listens on a port of the loopback interface that was free; `with` starts and stops it."""
+    """Listens on a port of the loopback interface, one that was free if none is given; `with`
+    starts and stops it.
+    """
 
     def __init__(
         self,
@@ -30,12 +32,13 @@ class PgEndpoint:
         tls: TlsIdentity | None = None,
         limits: Limits | None = None,
         new_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop,
+        port: int = 0,
     ) -> None:
         self.front = front
         self._arguments = (front, authenticator, tls, limits)
         self._loop = new_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self.port = 0
+        self.port = port
         self.server: PgServer
 
     def __enter__(self) -> Self:
@@ -62,4 +65,4 @@ class PgEndpoint:
     async def _start(self) -> int:
         front, authenticator, tls, limits = self._arguments
         self.server = PgServer(front, authenticator, tls=tls, limits=limits)
-        return await self.server.listen("127.0.0.1", 0)
+        return await self.server.listen("127.0.0.1", self.port)

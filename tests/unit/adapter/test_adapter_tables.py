@@ -170,6 +170,7 @@ def test_what_a_source_does_during_the_commit(world: World) -> None:
     assert world.rows(ONE, world.oracle.read_ts()) == [1, 2, 4]
 
 
+@pytest.mark.semantics(85)
 def test_quiet_tables_are_complete_up_to_now(world: World) -> None:
     world.now = 5000
     world.writer.advance()
@@ -301,6 +302,7 @@ def test_quiet_tables_go_on_beside_one_that_has_gone(world: World) -> None:
     assert world.writer.written == {ONE}
 
 
+@pytest.mark.semantics(85)
 def test_a_right_that_has_moved_is_found_again(world: World) -> None:
     [moved] = world.storage.append(Write(world.writers[TWO], None, EPOCH_MILLIS.frontier(7000)))
     time = asyncio.run(world.writer.write({ONE: numbers(1), TWO: numbers(2)}))
