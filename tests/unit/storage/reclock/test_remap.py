@@ -230,3 +230,30 @@ def test_the_end_of_a_shard_is_beyond_all_its_numbers() -> None:
     assert sorted(texts) == ["0", str(10**128 + 7), "SHARD_END"]
     assert KINESIS.updates([KINESIS.rows(updates)]) == updates
     assert over.has_passed("a", 10**129 - 1)
+
+
+GAUGES = {
+    "kafka": (KAFKA, 1, 42, 7),
+    "kinesis": (KINESIS, "shardId-000000000001", 10**55 + 7, 10**54),
+    "postgres": (POSTGRES, None, 0x16B3748, 8),
+    "pubnub": (PUBNUB, 12, 15_614_817_397_807_462, 10_000),
+    "s3": (S3, "logs/2026/11/a.json", 4096, 512),
+}
+"""For each kind a partition, how far it is at first, and how far it gets then."""
+
+
+@pytest.mark.semantics(155, 157)
+@pytest.mark.parametrize("name", GAUGES)
+def test_each_kind_has_a_gauge_that_messages_are_reclocked_by(name: str) -> None:
+    """Through the rows that storage keeps, exactly, however long the numbers are."""
+    shape, partition, first, more = GAUGES[name]
+    steps = [
+        (time, SourceFrontier({partition: offset}, shape.more_may_appear))
+        for time, offset in ((PM1, first), (PM2, first + more))
+    ]
+    kept = shape.updates([shape.rows(history(*steps))])
+    remap = Remap.of_updates(kept, more_may_appear=shape.more_may_appear)
+    assert [remap.at(time) for time in (PM1, PM2)] == [frontier for _, frontier in steps]
+    places = (0, first - 1, first, first + more - 1, first + more)
+    assert [remap.time_of(partition, each) for each in places] == [PM1, PM1, PM2, PM2, None]
+    assert steps[1][1].ranges_since(steps[0][1]) == (Range(partition, first, first + more),)
