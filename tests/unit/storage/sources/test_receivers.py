@@ -27,6 +27,7 @@ from waterclock.storage.sources.errors import TransientFault
 from waterclock.storage.sources.ingestion import Ingestion, Outcome
 from waterclock.storage.sources.recency import Demand
 from waterclock.storage.sources.status import Health
+from waterclock.storage.sources.unchanged import unchanged
 from waterclock.testing.source_world import KIND, OUTPUT, ROWS, Crash, SourceWorld, unreachable
 
 
@@ -128,6 +129,23 @@ class Scene:
 @pytest.fixture
 def scene() -> Scene:
     return Scene()
+
+
+@pytest.mark.semantics(99)
+def test_a_source_that_a_write_has_moved_on_binds_later_and_loses_nothing(scene: Scene) -> None:
+    """Neither messages nor the note about the place, without which they would come again."""
+    scene.radio.sent.append("a")
+    scene.step()
+    store, output = scene.world.store, scene.description.outputs[OUTPUT]
+    read_at = (scene.world.upper(output) or 0) - 1
+    store.commit(unchanged(store, [scene.description], [((output,), read_at)], read_at + 9000))
+    scene.radio.sent.append("b")
+    scene.step()
+    assert scene.texts()["b"] == read_at + 9001
+    scene.restart()
+    scene.radio.sent.append("c")
+    scene.step()
+    assert set(scene.texts()) == {"a", "b", "c"}
 
 
 def test_it_is_told_from_what_can_be_read_again(scene: Scene) -> None:
