@@ -375,6 +375,9 @@ class Ingestion:
 
     def _received(self, ledger: Ledger, receiver: Receiver, demand: Demand | None) -> Outcome:
         """Append what has arrived together with its binding."""
+        if demand is not None and not demand.wants_news:
+            ledger.advance(self._now(demand))
+            return Outcome()
         received, now = receiver.receive(), self._now(demand)
         assert ledger.bound is not None
         assert ledger.pending is None, "what was received is durable with its binding"

@@ -148,6 +148,19 @@ def test_a_source_that_a_write_has_moved_on_binds_later_and_loses_nothing(scene:
     assert set(scene.texts()) == {"a", "b", "c"}
 
 
+def test_without_news_it_only_says_how_far_it_is_complete(scene: Scene) -> None:
+    scene.radio.sent.append("a")
+    scene.step()
+    scene.radio.sent.append("b")
+    wanted = scene.world.now + 700
+    quiet = Demand(wanted, is_first=False, wants_head=False, wants_news=False)
+    assert scene.ingestion.step(quiet).changed_at is None
+    assert scene.world.upper(scene.description.outputs[OUTPUT]) == wanted + 1
+    assert set(scene.texts()) == {"a"}
+    scene.step()
+    assert set(scene.texts()) == {"a", "b"}
+
+
 def test_it_is_told_from_what_can_be_read_again(scene: Scene) -> None:
     assert isinstance(Set(scene.radio), Receiver)
 
