@@ -6,6 +6,12 @@ for all partitions to come, if any may.
 
 Invariant: offsets are never negative. `{}` with no partition to come is the frontier of a finished
 source: nothing will come any more.
+
+Partitions that come to an end, such as objects in a bucket, must not make a frontier grow for ever.
+A frontier that *retires* them has one element more, that of the partition None: when a partition is
+complete it may be left out, if its offset is added to that element. So nothing is left out unseen,
+and the sum of all offsets never goes back. Which partitions were retired the frontier does not say;
+whoever retires them remembers that.
 """
 
 from __future__ import annotations
@@ -47,6 +53,9 @@ class SourceFrontier:
 
     uppers: Mapping[Partition, int]
     more_may_appear: bool = False
+    listed_at: int = 0
+    """Everything that was acknowledged upstream before this moment is before the frontier. Told by
+    connectors that know that better than by offsets; it is not durable."""
 
     def __post_init__(self) -> None:
         assert all(offset >= 0 for offset in self.uppers.values()), "offsets are not negative"
@@ -66,6 +75,19 @@ class SourceFrontier:
         return not self.uppers and not self.more_may_appear
 
     @property
+    def retires(self) -> bool:
+        """Whether partitions that are complete may be left out, as the sum under None."""
+        return self.more_may_appear and None in self.uppers
+
+    def retired_since(self, known: SourceFrontier) -> int:
+        """The sum of the offsets of partitions that an earlier frontier had and this one has not;
+        0 if this one does not retire any.
+        """
+        if not self.retires:
+            return 0
+        return sum(upper for each, upper in known.uppers.items() if each not in self.uppers)
+
+    @property
     def total(self) -> int:
         """The sum of the offsets: a measure of progress to show, not to decide by."""
         return sum(self.uppers.values())
@@ -82,12 +104,18 @@ class SourceFrontier:
             return True
         if other.is_finished:
             return False
+        if self.listed_at < other.listed_at:
+            return False
         return all(self.uppers.get(each, 0) >= upper for each, upper in other.uppers.items())
 
     def limited(self, limit: SourceFrontier) -> SourceFrontier:
         """As far as this frontier, and in no partition further than the other one."""
         uppers = {p: min(u, limit.uppers[p]) for p, u in self.uppers.items() if p in limit.uppers}
         return SourceFrontier(uppers, self.more_may_appear)
+
+    def is_at(self, other: SourceFrontier) -> bool:
+        """Whether both are complete up to the same offsets."""
+        return self.uppers == other.uppers and self.more_may_appear == other.more_may_appear
 
     def as_frontier(self, timeline: Timeline[SourceTime]) -> Frontier[SourceTime]:
         """The same as a frontier of source times."""
@@ -98,8 +126,13 @@ class SourceFrontier:
         """Raise `UpstreamRegressed` unless everything known before still is."""
         if self.is_finished:
             return
+        retired = self.retired_since(known)
         for partition, offset in known.uppers.items():
             now = self.uppers.get(partition)
+            if now is None and retired:
+                continue  # what was added to the sum is compared there
+            if partition is None:
+                offset += retired
             if now is None:
                 raise UpstreamRegressed(
                     f"{_named(partition)} is gone upstream",
@@ -122,10 +155,13 @@ class SourceFrontier:
         """What lies between an earlier frontier and this one; nothing for a finished source,
         which is not finished before everything in it is known.
         """
+        starts = {each: known.uppers.get(each, 0) for each in self.uppers}
+        if self.retires:
+            starts[None] += self.retired_since(known)  # that was read already
         return tuple(
-            Range(partition, known.uppers.get(partition, 0), upper)
+            Range(partition, starts[partition], upper)
             for partition, upper in self.uppers.items()
-            if upper > known.uppers.get(partition, 0)
+            if upper > starts[partition]
         )
 
 

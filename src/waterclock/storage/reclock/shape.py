@@ -105,5 +105,6 @@ KINESIS = ProgressShape(
 )
 POSTGRES = ProgressShape(_column("lsn", Int(64)))
 PUBNUB = ProgressShape(_column("timetoken", Int(64)), _column("region", Int(64)), True)
-S3 = ProgressShape(_column("byte_offset", Int(64)), _column("key", Text()), True)
+S3 = ProgressShape(_column("byte_offset", Int(64)), Column("key", Text()), True)
+"""Without a key: the bytes of all objects that are complete and have no row of their own."""
 LOAD_GENERATOR = ProgressShape(_column("offset", Int(64)))

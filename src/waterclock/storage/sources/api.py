@@ -65,6 +65,8 @@ class Probe:
     rows: int | None = None
     behind_ms: int = 0
     hindrance: TransientFault | None = None
+    is_partial: bool = False
+    """There was too much to look at: the next probe goes on where this one has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +254,20 @@ class Recalls(Protocol):
 
     def recall(self, notes: Mapping[str, bytes], complete_at_ms: int | None) -> None:
         """The notes, and the last time at which the source is complete. Called before `resume`."""
+        ...
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """A connector that has to know more of what it has read than the frontier says.
+
+    What it notes is durable together with the data of a binding. It gets it back by `Recalls`.
+    """
+
+    def remembered(self) -> Mapping[str, bytes | None]:
+        """What is to be noted of the ranges that were read last, and None for what may be
+        forgotten. Called when they were read to the end.
+        """
         ...
 
 

@@ -26,6 +26,7 @@ import pyarrow as pa
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
 from waterclock.persist.errors import Fenced, Unavailable
+from waterclock.persist.rows import DIFF
 from waterclock.runtime import SYSTEM, Runtime
 from waterclock.storage.errors import CapabilityInvalid
 from waterclock.storage.reclock.progress import FINISHED, Partition, Range, SourceFrontier
@@ -44,6 +45,7 @@ from waterclock.storage.sources.api import (
     Recalls,
     Received,
     Receiver,
+    Remembers,
     SourceDescription,
     Standing,
     Stateful,
@@ -334,16 +336,18 @@ class Ingestion:
         self.statistics = replace(self.statistics, offsets_known=self._count(probe.known))
         self._behind_ms = probe.behind_ms
         probe.frontier.require_after(ledger.bound)
-        if probe.frontier != ledger.bound:
+        if not probe.frontier.is_at(ledger.bound):
             pending = ledger.bind(probe.frontier, now)
             changed_at = self._applied(ledger, connector, pending)
         elif probe.is_final:
             return self._finished(ledger.finish(now))
         else:
             self._record_states(ledger)
+            ledger.confirm(probe.frontier)
             ledger.advance(now)
         is_behind = probe.behind_ms > 0 and probe.hindrance is None
-        has_more = probe.is_final or probe.frontier != probe.known or is_behind
+        is_at_end = probe.frontier == probe.known and not probe.is_partial
+        has_more = probe.is_final or not is_at_end or is_behind
         return self._went_on(ledger, now, changed_at, has_more=has_more, hindrance=probe.hindrance)
 
     def _went_on(
@@ -435,7 +439,9 @@ class Ingestion:
                 size += messages.batch.nbytes
                 if pending.is_first and self._kind.begins_with_contents:
                     self.statistics = replace(self.statistics, first_rows_read=count)
-        own_notes = self._hold_back(taken)
+        own_notes = dict(self._hold_back(taken) or {})
+        if isinstance(connector, Remembers):
+            own_notes |= connector.remembered()
         changes = {name: e.changes(taken[name]) for name, e in self._envelopes.items()}
         self._require_wanted()
         self._record_states(ledger)
@@ -605,7 +611,12 @@ def _numbers(offsets: pa.Array) -> Offsets:
 def _require_inside(messages: Messages, ranges: Mapping[Partition, Range]) -> Offsets:
     """The offsets of messages, which are in a range that is bound."""
     offsets = _numbers(messages.batch.column(OFFSET))
+    added = offsets
+    if DIFF in messages.batch.schema.names:  # what is taken back may be older
+        added = offsets[np.asarray(messages.batch.column(DIFF)) > 0]
     asked = ranges[messages.partition]
-    inside = not len(offsets) or (asked.start <= offsets.min() and offsets.max() < asked.end)
+    inside = not len(offsets) or (
+        asked.start <= added.min(initial=asked.end) and offsets.max() < asked.end
+    )
     assert inside, f"offsets outside {asked} were read"
     return offsets

@@ -293,6 +293,11 @@ class Ledger:
         self.bound, self.bound_at = frontier, time
         return self.pending
 
+    def confirm(self, frontier: SourceFrontier) -> None:
+        """What is bound was found upstream again. Nothing of that is durable."""
+        assert self._settled().is_at(frontier)
+        self.bound = frontier
+
     def apply(
         self, changes: Mapping[str, Changes], own_notes: Mapping[str, bytes | None] | None = None
     ) -> int:

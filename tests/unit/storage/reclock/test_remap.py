@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from waterclock.model.schema import Int, Text
 from waterclock.storage.reclock.errors import UpstreamRegressed
@@ -173,6 +175,84 @@ def test_no_partition_appears_where_none_may() -> None:
         bound(SourceFrontier({0: 1}), SourceFrontier({0: 1, 1: 1}), PM2)
 
 
+def with_sum(total: int, **keys: int) -> SourceFrontier:
+    return SourceFrontier({None: total, **keys}, True)
+
+
+@pytest.mark.semantics(157, 160)
+def test_partitions_that_are_complete_go_into_the_sum() -> None:
+    """The relation stays small, and nothing that was read can be left out of it unseen."""
+    course = [
+        (PM1, with_sum(0)),
+        (PM2, with_sum(0, a=10, b=20)),
+        (PM3, with_sum(30, c=5)),
+        (PM4, with_sum(35, d=1)),
+    ]
+    updates = history(*course)
+    remap = Remap.of_updates(updates, more_may_appear=True)
+    times = [remap.time_of(key, 0) for key in "abcde"]
+    assert times == [PM2, PM2, PM3, PM4, None]
+    assert [remap.at(time) for time, _ in course] == [frontier for _, frontier in course]
+    assert [frontier.total for _, frontier in course] == [0, 30, 35, 36]
+    assert course[2][1].ranges_since(course[1][1]) == (Range("c", 0, 5),)
+    rows = S3.updates([S3.rows(updates)])
+    assert sorted(rows, key=str) == sorted(updates, key=str)
+
+
+def test_the_sum_may_go_on_by_itself() -> None:
+    known = with_sum(7, a=10, b=3)
+    new = with_sum(19, b=3)
+    assert new.ranges_since(known) == (Range(None, 17, 19),)
+    remap = Remap.of_updates(history((PM1, known), (PM2, new)), more_may_appear=True)
+    assert remap.times_of(None, np.array([17, 18])).tolist() == [PM2, PM2]
+
+
+@pytest.mark.semantics(160)
+@pytest.mark.parametrize(
+    "gone_back", [with_sum(16), with_sum(26), with_sum(7, a=9, b=20), SourceFrontier({}, True)]
+)
+def test_what_is_left_out_must_be_in_the_sum(gone_back: SourceFrontier) -> None:
+    with pytest.raises(UpstreamRegressed):
+        bound(with_sum(7, a=10, b=20), gone_back, PM2)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.integers(1, 9), max_size=3), st.integers(0, 2), st.sampled_from([0, 1])
+        ),
+        max_size=8,
+    )
+)
+def test_every_byte_is_in_one_range(steps: list[tuple[list[int], int, int]]) -> None:
+    """However objects appear, are complete, and are retired: ranges cover each object once."""
+    known, number = with_sum(0), 0
+    read: dict[object, int] = {}
+    for sizes, retired, events in steps:
+        uppers = dict(known.uppers)
+        for key in [key for key in uppers if key is not None][:retired]:
+            uppers[None] += uppers.pop(key)
+        uppers[None] += events
+        for size in sizes:
+            uppers[f"{number}"] = size
+            number += 1
+        new = SourceFrontier(uppers, True)
+        new.require_after(known)
+        for each in new.ranges_since(known):
+            assert each.start == (read.get(each.partition, 0) if each.partition else each.start)
+            read[each.partition] = read.get(each.partition, 0) + len(each)
+        assert new.total == sum(read.values())
+        known = new
+
+
+def test_a_frontier_that_was_listed_later() -> None:
+    head = SourceFrontier({None: 0}, True, listed_at=5)
+    assert not with_sum(9).covers(head)
+    assert SourceFrontier({None: 9}, True, listed_at=5).covers(head)
+    assert SourceFrontier({None: 9}, True, listed_at=5).is_at(with_sum(9))
+    assert FINISHED.covers(head)
+
+
 @pytest.mark.semantics(157, 168, 173)
 def test_the_columns_of_each_kind() -> None:
     names = {kind: kind.schema.names for kind in (KAFKA, KINESIS, POSTGRES, PUBNUB, S3)}
@@ -192,7 +272,8 @@ def test_the_columns_of_each_kind() -> None:
         PUBNUB: [Int(64), offset],  # regions are unsigned, of 32 bits
         S3: [text, offset],
     }
-    assert not any(column.nullable for kind in names for column in kind.schema.columns)
+    nullable = [(kind, c.name) for kind in names for c in kind.schema.columns if c.nullable]
+    assert nullable == [(S3, "key")]  # the sum of what is complete has none
 
 
 @pytest.mark.semantics(173)
