@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import json
 import time
 from collections.abc import Awaitable, Callable
@@ -261,3 +262,56 @@ async def test_only_superusers_read_files(world: AdapterWorld, folder: Path) -> 
     eve = await world.connect("eve")
     error = await eve.fails(f"CREATE SOURCE f FROM FILE '{folder}' FORMAT TEXT")
     assert (error.sqlstate, error.message) == ("42501", "must be superuser to read files")
+
+
+@with_files
+async def test_partitions_as_columns(world: AdapterWorld, folder: Path) -> None:
+    client = await world.connect()
+    january, february = datetime.date(2024, 1, 31), datetime.date(2024, 2, 1)
+    for day, ids in (("2024-01-31", [1, 2]), ("2024-02-01", [3])):
+        place = folder / "table" / f"day={day}" / "country=G B"
+        place.mkdir(parents=True)
+        pq.write_table(pa.table({"id": ids}), place / "part.parquet")
+        lines = folder / "lines" / f"day={day}"
+        lines.mkdir(parents=True)
+        (lines / "x.json").write_text("".join(f'{{"id": {i}}}\n' for i in ids))
+    await client.tag(f"CREATE SOURCE found FROM FILE '{folder}/table' FORMAT PARQUET {FAST}")
+    await until(
+        client,
+        "SELECT id, day, country FROM found",
+        [(1, "2024-01-31", "G B"), (2, "2024-01-31", "G B"), (3, "2024-02-01", "G B")],
+    )
+    await client.tag(
+        f"CREATE SOURCE typed (day date NOT NULL, id int) FROM FILE '{folder}/table' "
+        f"(HIVE PARTITIONS (day)) FORMAT PARQUET {FAST}"
+    )
+    await until(
+        client,
+        "SELECT id, day FROM typed",
+        [(1, january), (2, january), (3, february)],
+    )
+    await client.tag(
+        f"CREATE SOURCE lines (id bigint, day date) FROM FILE '{folder}/lines' "
+        f"(HIVE PARTITIONS (day, hour)) FORMAT JSON {FAST}"
+    )
+    await until(
+        client,
+        "SELECT id, day, hour FROM lines",
+        [(1, january, None), (2, january, None), (3, february, None)],
+    )
+    wrong = await client.fails(
+        f"CREATE SOURCE x FROM FILE '{folder}/lines' (HIVE PARTITIONS ('day')) FORMAT JSON"
+    )
+    assert wrong.sqlstate == "42601"
+
+
+@with_files
+async def test_a_place_that_does_not_exist_is_a_notice(world: AdapterWorld, folder: Path) -> None:
+    client = await world.connect()
+    await client.tag(f"CREATE SOURCE later FROM FILE '{folder}/later' FORMAT TEXT {FAST}")
+    assert [each.message for each in client.notices] == [f'"{folder}/later" does not exist yet']
+    (folder / "later").write_text("here\n")
+    await until(client, "SELECT text FROM later", [("here",)])
+    (folder / "later").unlink()
+    error = await until_error(client, "SELECT text FROM later")
+    assert "is gone upstream" in error.message

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
+import decimal
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.model.schema import Array, Column, Decimal, Field, Int, Schema, Struct, Text
+from waterclock.model.schema import (
+    Array,
+    Column,
+    Date,
+    Decimal,
+    Field,
+    Int,
+    Json,
+    Schema,
+    Struct,
+    Text,
+    Timestamp,
+)
 from waterclock.persist.schema_codec import encode_schema
 from waterclock.storage.formats.api import (
     CsvDefinition,
@@ -242,7 +256,7 @@ def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("waterclock.storage.sources.files.parquet._ROWS_AT_ONCE", 7)
     table = pa.table({"id": pa.array(range(20), pa.int32()), "t": [str(i) for i in range(20)]})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=6)
-    schema = columns_of(str(tmp_path), None)
+    schema, _ = columns_of(str(tmp_path), None)
     assert schema == Schema((Column("id", Int(32)), Column("t", Text())))
     (tmp_path / "half.parquet").write_bytes((tmp_path / "a.parquet").read_bytes()[:100])
     world = World(FilesDefinition(location=str(tmp_path), columns=encode_schema(schema)))
@@ -262,7 +276,7 @@ def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_parquet_with_fewer_rows_after_a_restart(tmp_path: Path) -> None:
     table = pa.table({"id": pa.array(range(20), pa.int32())})
     pq.write_table(table, tmp_path / "a.parquet")
-    schema = columns_of(str(tmp_path), None)
+    schema, _ = columns_of(str(tmp_path), None)
     world = World(FilesDefinition(location=str(tmp_path), columns=encode_schema(schema)))
     world.step()
     pq.write_table(table.slice(0, 5), tmp_path / "a.parquet")
@@ -285,7 +299,7 @@ def test_columns_of_parquet(tmp_path: Path) -> None:
     nested = pa.struct([("x", pa.int8())])
     table = pa.table({"d": pa.array([], pa.decimal128(9, 2)), "l": pa.array([], pa.list_(nested))})
     pq.write_table(table, tmp_path / "a.parquet")
-    assert [c.type for c in columns_of(str(tmp_path), "*.parquet").columns] == [
+    assert [c.type for c in columns_of(str(tmp_path), "*.parquet")[0].columns] == [
         Decimal(9, 2),
         Array(Struct((Field("x", Int(16)),))),
     ]
@@ -334,3 +348,114 @@ def test_newlines_in_quotes_end_nothing() -> None:
     assert line_ends(b'a,"b""\n"\n', quoted=True).tolist() == [9]
     assert line_ends(b'"\n', quoted=False).tolist() == [2]
     assert records_of(b"", 0, np.array([], np.int64)).num_rows == 0
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_single_file_that_is_gone(tmp_path: Path, restarted: bool) -> None:
+    (tmp_path / "one").write_text("a\n")
+    world = texts(tmp_path / "one")
+    world.step()
+    (tmp_path / "one").unlink()
+    if restarted:
+        world.restart()
+    assert world.step() is Health.FAILED
+    assert "is gone upstream" in world.error
+
+
+def test_a_folder_that_is_gone_may_come_back(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "one").write_text("a\n")
+    world = texts(tmp_path / "in")
+    world.step()
+    (tmp_path / "in").rename(tmp_path / "elsewhere")
+    assert world.step() is Health.STALLED
+    (tmp_path / "elsewhere").rename(tmp_path / "in")
+    assert world.step() is Health.RUNNING
+
+
+def test_columns_from_paths(tmp_path: Path) -> None:
+    path_columns = Schema((Column("day", Date()), Column("n", Int(32), nullable=False)))
+    for folder, line in (
+        ("day=2024-02-29/n=5", "a\nb\n"),
+        ("day=__HIVE_DEFAULT_PARTITION__/n=%35", "c\n"),
+        ("day=never/n=1", "d\ne\n"),
+        ("day=2024-01-01", "f\n"),
+    ):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "x.txt").write_text(line)
+    world = texts(tmp_path, path_columns=encode_schema(path_columns))
+    world.step()
+    day = datetime.date(2024, 2, 29)
+    assert world.rows() == {("a", 0, day, 5): 1, ("b", 2, day, 5): 1, ("c", 0, None, 5): 1}
+    without, invalid = world.errors()
+    assert without.startswith("22004 the path of file")
+    assert without.endswith('day=2024-01-01/x.txt" has no value for column "n"')
+    assert 'day=never/n=1/x.txt" has no valid value for column "day"' in invalid
+
+
+def test_parquet_with_columns_from_paths(tmp_path: Path) -> None:
+    table = pa.table({"id": pa.array([1, 2], pa.int32()), "year": ["in", "file"]})
+    (tmp_path / "year=2023" / "c%2Fd=x").mkdir(parents=True)
+    pq.write_table(table, tmp_path / "year=2023" / "c%2Fd=x" / "a.parquet")
+    schema, in_path = columns_of(str(tmp_path), None)
+    assert in_path == Schema((Column("c/d", Text()),))
+    rows = Schema((*schema.columns, *in_path.columns))
+    kept, from_path = encode_schema(rows), encode_schema(in_path)
+    world = World(FilesDefinition(location=str(tmp_path), columns=kept, path_columns=from_path))
+    world.step()
+    assert world.rows() == {(1, "in", "x"): 1, (2, "file", "x"): 1}
+
+
+def test_types_of_parquet_as_others_write_it(tmp_path: Path) -> None:
+    nanos = pa.array([1_700_000_000_123_456_789, None], pa.timestamp("ns"))
+    values = pa.map_(pa.string(), pa.decimal128(5, 2))
+    maps = pa.array([[("b", decimal.Decimal("1.50")), ("a", None)], None], values)
+    table = pa.table(
+        {
+            "instant": nanos,
+            "utc": nanos.cast(pa.timestamp("us", tz="UTC"), safe=False),
+            "large": pa.array([2**64 - 1, 0], pa.uint64()),
+            "map": maps,
+            "inner": pa.array(
+                [[{"m": [(1, "x")]}], []],
+                pa.list_(pa.struct([("m", pa.map_(pa.int32(), pa.string()))])),
+            ),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    schema, _ = columns_of(str(tmp_path), None)
+    assert [column.type for column in schema.columns] == [
+        Timestamp(True),
+        Timestamp(True),
+        Decimal(20, 0),
+        Json(),
+        Json(),
+    ]
+    world = World(FilesDefinition(location=str(tmp_path), columns=encode_schema(schema)))
+    assert world.step() is Health.RUNNING
+    moment = datetime.datetime(2023, 11, 14, 22, 13, 20, 123456, datetime.UTC)
+    assert world.rows() == {
+        (
+            moment,
+            moment,
+            decimal.Decimal(2**64 - 1),
+            '{"a": null, "b": 1.50}',
+            '[{"m": {"1": "x"}}]',
+        ): 1,
+        (None, None, decimal.Decimal(0), None, "[]"): 1,
+    }
+
+
+def test_wall_clocks_of_parquet_stay_such(tmp_path: Path) -> None:
+    times = pa.array([1_700_000_000_123_456], pa.timestamp("us"))
+    pq.write_table(pa.table({"t": times, "n": times.cast("timestamp[ns]")}), tmp_path / "a.parquet")
+    schema, _ = columns_of(str(tmp_path), None)
+    assert [column.type for column in schema.columns] == [Timestamp(False), Timestamp(False)]
+
+
+def test_nulls_where_none_are_declared(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": pa.array([1, None], pa.int32())}), tmp_path / "a.parquet")
+    schema = Schema((Column("id", Int(32), nullable=False),))
+    world = World(FilesDefinition(location=str(tmp_path), columns=encode_schema(schema)))
+    assert world.step() is Health.FAILED
+    assert "has other columns than the source" in world.error

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from waterclock.model.schema import Column, Int, Schema, Text
+from waterclock.persist.schema_codec import decode_schema
 from waterclock.storage.envelopes.choice import decoding_of, envelope_of
 from waterclock.storage.envelopes.plain import Plain
 from waterclock.storage.formats.api import CsvDefinition, MessageDefinition
@@ -32,10 +33,16 @@ from waterclock.storage.sources.api import (
 )
 from waterclock.storage.sources.files.continuity import Continuity
 from waterclock.storage.sources.files.definition import FilesDefinition
+from waterclock.storage.sources.files.followed_lines import (
+    FileContents,
+    ReadLines,
+    read_followed,
+)
 from waterclock.storage.sources.files.following import FollowedFiles
 from waterclock.storage.sources.files.lines import line_ends
 from waterclock.storage.sources.files.parquet import ParquetFiles
-from waterclock.storage.sources.files.reading import LineReader, ReadLines
+from waterclock.storage.sources.files.path_columns import PathColumns
+from waterclock.storage.sources.files.reading import LineDecoder, LineReader
 
 NAME = "file"
 OUTPUT = "files"
@@ -54,24 +61,24 @@ class LineFiles(FollowedFiles):
         assert definition.messages is not None
         super().__init__(definition)
         self._surroundings = surroundings
-        self._reader = LineReader(
-            self._place.system,
+        decoder = LineDecoder(
             decoding_of(definition.messages, surroundings.connection),
             definition.header,
             definition.delimiter,
             isinstance(definition.messages.value, CsvDefinition),
-            _PIECE,
+            PathColumns(decode_schema(definition.path_columns)),
         )
+        self._reader = LineReader(FileContents(self._place.system), decoder, _PIECE)
 
     @property
     def outputs(self) -> Mapping[str, Schema]:
-        return {OUTPUT: self._reader.decoding.schema}
+        return {OUTPUT: self._reader.lines.schema}
 
     def probe(self) -> Probe:
         bound: dict[Partition, int] = {}
         known: dict[Partition, int] = {}
         left = _AT_ONCE
-        for file, size in self._place.files().items():
+        for file, size in self._files().items():
             start = self._bound.get(file, 0)
             end, is_all = start, size <= start
             if size < start:
@@ -91,12 +98,12 @@ class LineFiles(FollowedFiles):
         is_end = not self._definition.follow
         while True:
             wanted = min(size - start, most)
-            data = self._reader.bytes_of(file, start, start + wanted)
+            data = self._reader.contents.bytes_of(file, start, start + wanted)
             if len(data) < wanted:
                 return start  # it is being changed: look again later
             if is_end and start + wanted == size:
                 return size  # nothing will be added to the last line
-            ends = line_ends(data, quoted=self._reader.quoted)
+            ends = line_ends(data, quoted=self._reader.lines.quoted)
             if len(ends) or start + wanted == size:
                 return start + (int(ends[-1]) if len(ends) else 0)
             most *= 2
@@ -105,7 +112,7 @@ class LineFiles(FollowedFiles):
         executors = self._surroundings.executors
         if executors is None or sum(map(len, ranges)) < self._surroundings.large_bytes:
             for each in ranges:
-                for batch in self._reader.read(each):
+                for batch in read_followed(self._reader, each):
                     yield Messages(OUTPUT, each.partition, batch)
             return
         pieces = tuple(piece for each in ranges for piece in self._reader.cut(each))

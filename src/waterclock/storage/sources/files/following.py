@@ -19,6 +19,19 @@ class FollowedFiles:
     def is_linearizable(self) -> bool:
         return True
 
+    def _files(self) -> dict[str, int]:
+        """The files that are there now and their sizes.
+
+        A source of one file whose file is gone has none, like one whose folder is empty. A folder
+        that is gone, as when a disk is not mounted, raises `OSError`: it may come back.
+        """
+        try:
+            return self._place.files()
+        except FileNotFoundError:
+            if self._place.path in self._bound:
+                return {}
+            raise
+
     def start(self) -> SourceFrontier:
         return SourceFrontier({}, True)
 

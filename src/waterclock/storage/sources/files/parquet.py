@@ -11,32 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from waterclock.model.schema import (
-    Array,
-    Bool,
-    Bytes,
-    Column,
-    ColumnType,
-    Date,
-    Decimal,
-    Field,
-    Float,
-    Int,
-    Schema,
-    Struct,
-    Text,
-    TimeOfDay,
-    Timestamp,
-)
-from waterclock.persist.rows import row_schema
+from waterclock.model.schema import Schema
 from waterclock.persist.schema_codec import decode_schema
 from waterclock.storage.reclock.progress import Partition, Range, SourceFrontier
-from waterclock.storage.sources.api import Messages, Probe, message_schema
+from waterclock.storage.sources.api import Messages, Probe
 from waterclock.storage.sources.errors import InvalidSource, SourceFault
+from waterclock.storage.sources.files import path_columns
 from waterclock.storage.sources.files.definition import FilesDefinition
 from waterclock.storage.sources.files.following import FollowedFiles
+from waterclock.storage.sources.files.parquet_rows import ParquetRows, columns_in, opened
+from waterclock.storage.sources.files.path_columns import PathColumns
 from waterclock.storage.sources.files.places import place_of
 
 _ROWS_AT_ONCE = 1_000_000
@@ -48,19 +33,21 @@ class ParquetFiles(FollowedFiles):
     def __init__(self, definition: FilesDefinition, output: str) -> None:
         super().__init__(definition)
         self._output = output
-        self._schema = decode_schema(definition.columns)
+        self._rows_of = ParquetRows(
+            decode_schema(definition.columns), PathColumns(decode_schema(definition.path_columns))
+        )
         self._rows: dict[str, tuple[int, int]] = {}
         """The size and the number of rows of files that were looked into."""
 
     @property
     def outputs(self) -> Mapping[str, Schema]:
-        return {self._output: self._schema}
+        return {self._output: self._rows_of.schema}
 
     def probe(self) -> Probe:
         bound: dict[Partition, int] = {}
         known: dict[Partition, int] = {}
         left = _ROWS_AT_ONCE
-        for file, size in self._place.files().items():
+        for file, size in self._files().items():
             rows = self._count(file, size)
             if rows is None:
                 continue
@@ -80,8 +67,8 @@ class ParquetFiles(FollowedFiles):
                 raise _replaced(file, f"It had {looked[0]} bytes and has {size} now.")
             return looked[1]
         try:
-            with self._place.system.open_input_file(file) as opened:
-                rows: int = pq.ParquetFile(opened).metadata.num_rows
+            with self._place.system.open_input_file(file) as stream:
+                rows: int = opened(stream).metadata.num_rows
         except pa.ArrowInvalid:
             if file in self._bound:
                 raise _replaced(file, "It is no Parquet file any more.") from None
@@ -96,8 +83,9 @@ class ParquetFiles(FollowedFiles):
             yield from self._read(str(each.partition), each.start, each.end)
 
     def _read(self, file: str, start: int, end: int) -> Iterator[Messages]:
-        with self._place.system.open_input_file(file) as opened:
-            parquet = pq.ParquetFile(opened)
+        origin = f'file "{file}"'
+        with self._place.system.open_input_file(file) as stream:
+            parquet = opened(stream)
             if parquet.metadata.num_rows < end:
                 raise _replaced(file, f"It has {parquet.metadata.num_rows} rows now.")
             first = 0
@@ -105,26 +93,12 @@ class ParquetFiles(FollowedFiles):
                 rows = parquet.metadata.row_group(group).num_rows
                 skip, stop = max(0, start - first), min(rows, end - first)
                 if skip < stop:
-                    table = parquet.read_row_group(group).slice(skip, stop - skip)
-                    yield from self._messages(file, table, first + skip)
+                    at = first + skip
+                    for batch in self._rows_of.group(parquet, group, skip, stop, file, origin):
+                        offsets = np.arange(at, at + batch.num_rows)
+                        yield Messages(self._output, file, self._rows_of.messages(batch, offsets))
+                        at += batch.num_rows
                 first += rows
-
-    def _messages(self, file: str, table: pa.Table, offset: int) -> Iterator[Messages]:
-        wanted = row_schema(self._schema)
-        try:
-            rows = table.select(wanted.names).cast(wanted)
-        except (KeyError, ValueError) as fault:
-            raise SourceFault(
-                f'file "{file}" has other columns than the source', detail=f"{fault}."
-            ) from None
-        shape = message_schema(self._schema)
-        for batch in rows.combine_chunks().to_batches():
-            count = batch.num_rows
-            offsets = pa.array(np.arange(offset, offset + count))
-            diffs = pa.repeat(pa.scalar(1, pa.int64()), count)
-            offset += count
-            given = pa.RecordBatch.from_arrays([*batch.columns, offsets, diffs], schema=shape)
-            yield Messages(self._output, file, given)
 
 
 def _replaced(file: str, detail: str) -> SourceFault:
@@ -132,49 +106,20 @@ def _replaced(file: str, detail: str) -> SourceFault:
     return SourceFault(f'file "{file}" has been replaced', detail=detail, hint=hint)
 
 
-def columns_of(location: str, pattern: str | None) -> Schema:
-    """The columns of the first Parquet file that is there. Raises `InvalidSource`."""
+def columns_of(location: str, pattern: str | None) -> tuple[Schema, Schema]:
+    """The columns of the first Parquet file that is there, and those in its path.
+
+    Raises `InvalidSource`.
+    """
     place = place_of(location, pattern)
     try:
         for file in place.files():
-            with place.system.open_input_file(file) as opened:
-                schema = pq.ParquetFile(opened).schema_arrow
-            return Schema(tuple(Column(f.name, _type(f.type), f.nullable) for f in schema))
+            with place.system.open_input_file(file) as stream:
+                inside = columns_in(opened(stream))
+            return inside, path_columns.columns_in(file[len(place.path) :], inside)
     except (pa.ArrowInvalid, OSError) as error:
         raise InvalidSource(f"could not look into the files: {error}") from None
     raise InvalidSource(
         "there is no file yet whose columns could be taken",
         hint="Give the columns with their types.",
     )
-
-
-def _type(kind: pa.DataType) -> ColumnType:
-    """The type that holds values of an Arrow type."""
-    is_a = pa.types
-    if is_a.is_boolean(kind):
-        return Bool()
-    if is_a.is_int8(kind) or is_a.is_int16(kind) or is_a.is_uint8(kind):
-        return Int(16)
-    if is_a.is_int32(kind) or is_a.is_uint16(kind):
-        return Int(32)
-    if is_a.is_integer(kind):
-        return Int(64)
-    if is_a.is_floating(kind):
-        return Float(64 if is_a.is_float64(kind) else 32)
-    if is_a.is_decimal128(kind):
-        return Decimal(kind.precision, max(0, kind.scale))
-    if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_dictionary(kind):
-        return Text()
-    if is_a.is_binary(kind) or is_a.is_large_binary(kind) or is_a.is_fixed_size_binary(kind):
-        return Bytes()
-    if is_a.is_date(kind):
-        return Date()
-    if is_a.is_time(kind):
-        return TimeOfDay()
-    if is_a.is_timestamp(kind):
-        return Timestamp(kind.tz is not None)
-    if is_a.is_list(kind) or is_a.is_large_list(kind):
-        return Array(_type(kind.value_type))
-    if is_a.is_struct(kind):
-        return Struct(tuple(Field(f.name, _type(f.type), f.nullable) for f in kind))
-    raise InvalidSource(f"Parquet columns of type {kind} are not supported")

@@ -39,6 +39,13 @@ class Place:
         found = {each.path: each.size for each in below if each.type == fs.FileType.File}
         return {path: found[path] for path in sorted(found) if self._fits(path)}
 
+    def is_there(self) -> bool:
+        """Whether there is a file or folder at the path. Raises `InvalidSource`."""
+        try:
+            return bool(self.system.get_file_info(self.path).type != fs.FileType.NotFound)
+        except OSError as error:
+            raise InvalidSource(f"could not look into the files: {error}") from None
+
     def _fits(self, path: str) -> bool:
         name = path[len(self.path) :].lstrip("/")
         if any(part.startswith((".", "_")) for part in name.split("/")):

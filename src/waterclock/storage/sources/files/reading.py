@@ -4,80 +4,139 @@ A range begins where a line does and ends where one ends, so it can be cut into 
 and read piece by piece. Where lines end in CSV depends on all quotes before, so there everything
 has to be looked at to cut it, which still takes far less time than to decode it.
 
-The first batch of a range tells what the file was like before it and at its end (`continuity`), so
-that pieces that do not fit together, because the file was replaced meanwhile, are found.
+Where the bytes are is for others to say: a file system, or a bucket.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import fs
 
-from waterclock.persist.rows import DIFF
+from waterclock.model.schema import Schema
 from waterclock.storage.formats.api import Decoding
 from waterclock.storage.reclock.progress import Range
-from waterclock.storage.sources.api import ERROR, OFFSET
 from waterclock.storage.sources.errors import SourceFault
-from waterclock.storage.sources.files import continuity
-from waterclock.storage.sources.files.continuity import REACH
 from waterclock.storage.sources.files.lines import line_ends, records_of
+from waterclock.storage.sources.files.path_columns import (
+    NO_PATH_COLUMNS,
+    PathColumns,
+    error_message,
+)
 
 _LOOK = 1 << 16
 """Bytes read at a time when looking for the end of a line."""
+
+
+class Contents(Protocol):
+    """Where the bytes of files are. It can be pickled."""
+
+    def bytes_of(self, file: str, start: int, end: int) -> bytes:
+        """What the file has there, as far as it goes."""
+        ...
+
+    def shown(self, file: str) -> str:
+        """What errors call the file, such as `file "a"`."""
+        ...
+
+
+@dataclass(frozen=True)
+class LineDecoder:
+    """Bytes to messages. It can be pickled.
+
+    `header` are the names that the first line of each file must have, if there is such a line. In
+    `quoted` files a newline within quotes does not end a line.
+    """
+
+    decoding: Decoding
+    header: tuple[str, ...] | None = None
+    delimiter: str = ","
+    quoted: bool = False
+    path_columns: PathColumns = NO_PATH_COLUMNS
+
+    @property
+    def schema(self) -> Schema:
+        """The rows of the output."""
+        return Schema((*self.decoding.schema.columns, *self.path_columns.schema.columns))
+
+    def error(self, offset: int, text: str, diff: int = 1) -> pa.RecordBatch:
+        """A message that says what is wrong with a file, or with -1 that it is not any more."""
+        none = pa.RecordBatch.from_pylist([], schema=self.decoding.messages)
+        return error_message(self.path_columns.added(none, "", "").schema, offset, text, diff)
+
+    def batches(
+        self, chunks: Iterable[bytes], start: int, file: str, origin: str
+    ) -> Iterator[pa.RecordBatch]:
+        """The messages of successive bytes of a file, which begin and end where lines do.
+
+        `start` is where they begin; `origin` is what errors call the file.
+        """
+        rest, at = b"", start
+        for data in chunks:
+            rest += data
+            ends = line_ends(rest, quoted=self.quoted)
+            if len(ends):
+                yield self._decoded(records_of(rest, at, ends), file, origin)
+                rest, at = rest[int(ends[-1]) :], at + int(ends[-1])
+        if rest:  # nothing comes behind it
+            ends = line_ends(rest, quoted=self.quoted)
+            if not len(ends) or ends[-1] < len(rest):
+                ends = np.append(ends, len(rest))
+            yield self._decoded(records_of(rest, at, ends), file, origin)
+
+    def _decoded(self, records: pa.RecordBatch, file: str, origin: str) -> pa.RecordBatch:
+        wrong = None
+        if self.header is not None and len(records) and records.column("offset")[0].as_py() == 0:
+            wrong = self._wrong_header(records.column("value")[0].as_py(), origin)
+            records = records.slice(1)
+        batch = self.path_columns.added(self.decoding.decode(records, origin), file, origin)
+        if wrong is None:
+            return batch
+        table = [error_message(batch.schema, 0, wrong).select(batch.schema.names), batch]
+        return pa.Table.from_batches(table, batch.schema).combine_chunks().to_batches()[0]
+
+    def _wrong_header(self, line: bytes, origin: str) -> str | None:
+        """What is wrong with the first line of a file."""
+        assert self.header is not None
+        [names] = csv.reader([line.decode(errors="replace")], delimiter=self.delimiter)
+        if tuple(names) == self.header:
+            return None
+        wanted = ", ".join(self.header)
+        return f"22P04 the header of {origin} is {', '.join(names)} instead of {wanted}"
 
 
 @dataclass(frozen=True)
 class LineReader:
     """Reads ranges of files. It can be pickled.
 
-    `header` are the names that the first line of each file must have, if there is such a line. In
-    `quoted` files a newline within quotes does not end a line. So many bytes as `piece` says are
-    decoded together, and are one task's.
+    So many bytes as `piece` says are decoded together, and are one task's.
     """
 
-    system: fs.FileSystem
-    decoding: Decoding
-    header: tuple[str, ...] | None
-    delimiter: str
-    quoted: bool
+    contents: Contents
+    lines: LineDecoder
     piece: int
-
-    def bytes_of(self, file: str, start: int, end: int) -> bytes:
-        """What the file has there, as far as it goes."""
-        with self.system.open_input_file(file) as opened:
-            return bytes(opened.read_at(end - start, start))
 
     def read(self, wanted: Range) -> Iterator[pa.RecordBatch]:
         """The messages of a range, in pieces. Raises `SourceFault` if it is not all there."""
-        file, start, end = str(wanted.partition), wanted.start, wanted.end
-        before = self.bytes_of(file, max(0, start - REACH), start)
-        batches: list[pa.RecordBatch] = []
-        rest, at, read_to, last = b"", start, start, before
-        while read_to < end:
-            stop = min(end, read_to + self.piece)
-            data = self._whole(file, read_to, stop, end)
-            last = (last + data)[-REACH:]
-            rest, read_to = rest + data, stop
-            ends = line_ends(rest, quoted=self.quoted)
-            if read_to == end and (not len(ends) or ends[-1] < len(rest)):
-                ends = np.append(ends, len(rest))
-            if len(ends):
-                batches.append(self._decoded(file, records_of(rest, at, ends)))
-                rest, at = rest[int(ends[-1]) :], at + int(ends[-1])
-        about = continuity.told(continuity.digest(before), continuity.digest(last))
-        for number, batch in enumerate(batches):
-            yield batch.replace_schema_metadata(None if number else about)
+        file = str(wanted.partition)
+        origin = self.contents.shown(file)
+        return self.lines.batches(self.chunks(wanted), wanted.start, file, origin)
+
+    def chunks(self, wanted: Range) -> Iterator[bytes]:
+        """The bytes of a range, piece by piece. Raises as `read` does."""
+        for start in range(wanted.start, wanted.end, self.piece):
+            stop = min(wanted.end, start + self.piece)
+            yield self._whole(str(wanted.partition), start, stop, wanted.end)
 
     def _whole(self, file: str, start: int, stop: int, end: int) -> bytes:
-        data = self.bytes_of(file, start, stop)
+        data = self.contents.bytes_of(file, start, stop)
         if len(data) < stop - start:
             raise SourceFault(
-                f'file "{file}" has shrunk',
+                f"{self.contents.shown(file)} has shrunk",
                 detail=f"It had {end} bytes when it was bound.",
             )
         return data
@@ -93,14 +152,19 @@ class LineReader:
 
     def _line_ends(self, wanted: Range) -> Iterator[int]:
         """Places in the range after some line, each so far from the one before or farther."""
-        find = self._after_quotes if self.quoted else self._after_line
         at = wanted.start
         while at + self.piece < wanted.end:
-            found = find(str(wanted.partition), at, wanted.end)
+            found = self.line_end(str(wanted.partition), at, wanted.end)
             if found is None:
                 return
             at = found
             yield at
+
+    def line_end(self, file: str, start: int, end: int) -> int | None:
+        """A place after a line, about a piece behind the start; None if there is none."""
+        if self.lines.quoted:
+            return self._after_quotes(file, start, end)
+        return self._after_line(file, start, end)
 
     def _after_line(self, file: str, start: int, end: int) -> int | None:
         """The first place after a line that is a piece behind the start; None if there is none."""
@@ -126,39 +190,3 @@ class LineReader:
             if start + size >= end:
                 return None
             size *= 2
-
-    def _decoded(self, file: str, records: pa.RecordBatch) -> pa.RecordBatch:
-        origin = f'file "{file}"'
-        wrong = None
-        if self.header is not None and len(records):
-            first = records.column("offset")[0].as_py() == 0
-            if first:
-                wrong = self._wrong_header(records.column("value")[0].as_py(), origin)
-                records = records.slice(1)
-        batch = self.decoding.decode(records, origin)
-        if wrong is None:
-            return batch
-        told = {OFFSET: pa.array([0]), DIFF: pa.array([1]), ERROR: pa.array([wrong])}
-        head = [told.get(f.name, pa.nulls(1, f.type)) for f in batch.schema]
-        table = [pa.RecordBatch.from_arrays(head, schema=batch.schema), batch]
-        return pa.Table.from_batches(table).combine_chunks().to_batches()[0]
-
-    def _wrong_header(self, line: bytes, origin: str) -> str | None:
-        """What is wrong with the first line of a file."""
-        assert self.header is not None
-        [names] = csv.reader([line.decode(errors="replace")], delimiter=self.delimiter)
-        if tuple(names) == self.header:
-            return None
-        wanted = ", ".join(self.header)
-        return f"22P04 the header of {origin} is {', '.join(names)} instead of {wanted}"
-
-
-@dataclass(frozen=True)
-class ReadLines:
-    """What a task on an executor does: read the range of that number."""
-
-    reader: LineReader
-    ranges: tuple[Range, ...]
-
-    def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
-        return self.reader.read(self.ranges[number])
