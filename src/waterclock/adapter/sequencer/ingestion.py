@@ -29,6 +29,7 @@ from waterclock.adapter.sequencer import (
     kinesis_sources,
     postgres_sources,
     pubnub_sources,
+    s3_sources,
     webhook_sources,
 )
 from waterclock.adapter.sequencer.messages import (
@@ -439,6 +440,7 @@ _EXTERNALLY_PLANNED_BY: Mapping[str, Callable[[SqlSession, ast.CreateSource], Pl
     kinesis_sources.KIND: kinesis_sources.planned,
     postgres_sources.KIND: postgres_sources.planned,
     pubnub_sources.KIND: pubnub_sources.planned,
+    s3_sources.KIND: s3_sources.planned,
 }
 
 

@@ -28,7 +28,7 @@ from waterclock.sql.ast.sources import (
 )
 from waterclock.sql.errors import SyntaxFault
 from waterclock.sql.parser.formats import at_formats, envelope, formats, include, one_format
-from waterclock.sql.parser.options import labels, maybe_options, options
+from waterclock.sql.parser.options import labels, maybe_options, option, options
 from waterclock.sql.stream import TokenStream
 from waterclock.sql.tokens import Kind
 from waterclock.sql.types import type_name
@@ -135,9 +135,40 @@ def _webhook(stream: TokenStream) -> WebhookConnector:
 def _external(stream: TokenStream, kind: str) -> ExternalConnector:
     if stream.accept("connection"):
         connection = stream.object_name()
-        return ExternalConnector(kind, connection, maybe_options(stream))
+        given = _object_options(stream) if kind == "s3" else maybe_options(stream)
+        return ExternalConnector(kind, connection, given)
     direct = _direct_options(stream)
     return ExternalConnector(kind, None, direct + maybe_options(stream))
+
+
+def _object_options(stream: TokenStream) -> tuple[Option, ...]:
+    """`(DISCOVER OBJECTS MATCHING 'pattern' USING BUCKET SCAN 'bucket', option, ...)`."""
+    if not stream.at_mark("("):
+        return ()
+    stream.expect_mark("(")
+    found: list[Option] = []
+    while True:
+        found += _discovery(stream) if stream.at("discover", "objects") else (option(stream),)
+        if not stream.accept_mark(","):
+            break
+    stream.expect_mark(")")
+    return tuple(found)
+
+
+def _discovery(stream: TokenStream) -> list[Option]:
+    """`DISCOVER OBJECTS [MATCHING 'pattern'] [USING BUCKET SCAN 'bucket']`, as two options."""
+    position = stream.token.position
+    stream.expect("discover", "objects")
+    found: list[Option] = []
+    if stream.accept("matching"):
+        stream.accept_mark("=")
+        found.append(Option("discover objects matching", StringValue(stream.string()), position))
+    if not found or stream.at("using"):
+        position = stream.token.position
+        stream.expect("using", "bucket", "scan")
+        stream.accept_mark("=")
+        found.append(Option("using bucket scan", StringValue(stream.string()), position))
+    return found
 
 
 def _direct_options(stream: TokenStream) -> tuple[Option, ...]:
@@ -242,13 +273,13 @@ def table_from_source(
     source = stream.object_name()
     reference: ObjectName | None = None
     asked: list[Option] = []
-    for option in maybe_options(stream):
-        if option.name != "reference":
-            asked.append(option)
-        elif isinstance(option.value, NameValue) and reference is None:
-            reference = option.value.name
+    for each in maybe_options(stream):
+        if each.name != "reference":
+            asked.append(each)
+        elif isinstance(each.value, NameValue) and reference is None:
+            reference = each.value.name
         else:
-            raise SyntaxFault("REFERENCE requires the name of one object", option.position)
+            raise SyntaxFault("REFERENCE requires the name of one object", each.position)
     clauses = _clauses(stream, _TABLE_CLAUSES)
     return CreateTableFromSource(
         name,

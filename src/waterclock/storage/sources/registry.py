@@ -14,6 +14,7 @@ from waterclock.storage.sources.kafka import transactions as kafka_transactions
 from waterclock.storage.sources.kinesis import connector as kinesis
 from waterclock.storage.sources.postgres import connector as postgres
 from waterclock.storage.sources.pubnub import connector as pubnub
+from waterclock.storage.sources.s3 import connector as s3
 
 
 def all_kinds() -> Kinds:
@@ -26,4 +27,5 @@ def all_kinds() -> Kinds:
         kinesis.NAME: kinesis.KIND,
         postgres.NAME: postgres.KIND,
         pubnub.NAME: pubnub.KIND,
+        s3.NAME: s3.KIND,
     }

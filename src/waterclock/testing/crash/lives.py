@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from typing import BinaryIO
 
 _PACKAGE = "waterclock.testing.crash"
-_MODULES = ("files", "kafka", "kinesis", "postgres_source", "pubnub", "sources", "upserts")
+_MODULES = ("files", "kafka", "kinesis", "postgres_source", "pubnub", "s3", "sources", "upserts")
 
 
 class Life:
