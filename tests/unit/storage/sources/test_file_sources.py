@@ -21,11 +21,9 @@ from waterclock.model.schema import (
     Column,
     Date,
     Decimal,
-    Field,
     Int,
     Json,
     Schema,
-    Struct,
     Text,
     Timestamp,
 )
@@ -297,11 +295,16 @@ def test_columns_of_parquet(tmp_path: Path) -> None:
     with pytest.raises(InvalidSource, match="no file yet"):
         columns_of(str(tmp_path), None)
     nested = pa.struct([("x", pa.int8())])
-    table = pa.table({"d": pa.array([], pa.decimal128(9, 2)), "l": pa.array([], pa.list_(nested))})
+    lists = [pa.array([], pa.list_(kind)) for kind in (nested, pa.int8(), pa.list_(pa.int8()))]
+    table = pa.table(
+        {"d": pa.array([], pa.decimal128(9, 2)), **dict(zip("lmn", lists, strict=True))}
+    )
     pq.write_table(table, tmp_path / "a.parquet")
     assert [c.type for c in columns_of(str(tmp_path), "*.parquet")[0].columns] == [
         Decimal(9, 2),
-        Array(Struct((Field("x", Int(16)),))),
+        Json(),
+        Array(Int(16)),
+        Json(),
     ]
     pq.write_table(pa.table({"n": pa.nulls(1)}), tmp_path / "a.parquet")
     with pytest.raises(InvalidSource, match="type null"):

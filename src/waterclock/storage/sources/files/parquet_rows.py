@@ -1,12 +1,13 @@
 """Parquet as rows: which columns a file has, and its row groups as messages.
 
 Types are those that the writer meant. Spark writes instants as INT96, which says no more than
-nanoseconds of a day; they are moments in UTC, like those that are marked as such. Maps have no type
-of their own here and become `jsonb`, with all that is around them within their column.
+nanoseconds of a day; they are moments in UTC, like those that are marked as such. A column of
+structs, maps, or lists of lists is `jsonb`.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -24,12 +25,10 @@ from waterclock.model.schema import (
     ColumnType,
     Date,
     Decimal,
-    Field,
     Float,
     Int,
     Json,
     Schema,
-    Struct,
     Text,
     TimeOfDay,
     Timestamp,
@@ -54,14 +53,24 @@ def opened(file: Any) -> pq.ParquetFile:
 
 def columns_in(parquet: pq.ParquetFile) -> Schema:
     """The columns of a file. Raises `InvalidSource` for one that has no type here."""
-    leaves = [parquet.schema.column(i) for i in range(len(parquet.schema))]
-    instants = frozenset(leaf.path for leaf in leaves if leaf.physical_type == "INT96")
+    instants = _instants(parquet)
     return Schema(
         tuple(
-            Column(f.name, _column_type(f.type, f.name, instants), f.nullable)
+            Column(f.name, _type(f.type, f.name, instants), f.nullable)
             for f in parquet.schema_arrow
         )
     )
+
+
+def _instants(parquet: pq.ParquetFile) -> frozenset[str]:
+    """The paths of what is held as INT96."""
+    leaves = [parquet.schema.column(i) for i in range(len(parquet.schema))]
+    return frozenset(leaf.path for leaf in leaves if leaf.physical_type == "INT96")
+
+
+def _is_instant(path: str, instants: frozenset[str]) -> bool:
+    """Whether there are instants at the path or below."""
+    return any(f"{leaf}.".startswith(f"{path}.") for leaf in instants)
 
 
 @dataclass(frozen=True)
@@ -101,7 +110,7 @@ class ParquetRows:
             arrays = [
                 pa.repeat(by_name[column.name], table.num_rows)
                 if column.name in by_name
-                else _converted(table.column(column.name), column)
+                else _converted(table.column(column.name), column, _instants(parquet))
                 for column in self.schema.columns
             ]
         except (KeyError, ValueError) as fault:
@@ -118,13 +127,17 @@ class ParquetRows:
         return pa.RecordBatch.from_arrays(columns, schema=message_schema(self.schema))
 
 
-def _converted(values: pa.ChunkedArray, column: Column) -> pa.Array:
+def _converted(values: pa.ChunkedArray, column: Column, instants: frozenset[str]) -> pa.Array:
     """Values of a file as those of a column. Raises `ValueError` if they are no such values."""
     target, given = arrow_type(column.type), values.type
     if not column.nullable and values.null_count:
         raise ValueError(f'column "{column.name}" has nulls')
     if isinstance(column.type, Json):
-        found = [None if v is None else _json(v, given) for v in values.to_pylist()]
+        plain = _Plain(instants)
+        found = [
+            None if v is None else _json(plain.of(v, given, column.name))
+            for v in values.to_pylist()
+        ]
         return pa.array(found, pa.string())
     if pa.types.is_timestamp(given) and pa.types.is_timestamp(target):
         values = values.cast(pa.timestamp("us", tz=given.tz), safe=False)  # nanoseconds are cut off
@@ -134,25 +147,31 @@ def _converted(values: pa.ChunkedArray, column: Column) -> pa.Array:
     return whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
 
 
-def _json(value: Any, kind: pa.DataType) -> str:
+def _json(value: Any) -> str:
     """A value as jsonb. Text is taken for JSON."""
-    if isinstance(value, str):
-        return normal_form(value.encode())
-    return normal_form(_encode(_plain(value, kind)))
+    return normal_form(value.encode() if isinstance(value, str) else _encode(value))
 
 
-def _plain(value: Any, kind: pa.DataType) -> Any:
-    """The same with maps as objects, whose keys are text."""
-    is_a = pa.types
-    if value is None:
-        return None
-    if is_a.is_map(kind):
-        return {_key(k): _plain(v, kind.item_type) for k, v in value}
-    if is_a.is_struct(kind):
-        return {field.name: _plain(value[field.name], field.type) for field in kind}
-    if is_a.is_list(kind) or is_a.is_large_list(kind):
-        return [_plain(each, kind.value_type) for each in value]
-    return value
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """Makes values with objects for maps, whose keys are text, and with time zones for instants."""
+
+    instants: frozenset[str]
+
+    def of(self, value: Any, kind: pa.DataType, path: str) -> Any:
+        """The same value, of a type and at a path."""
+        is_a = pa.types
+        if value is None:
+            return None
+        if is_a.is_map(kind):
+            return {_key(k): self.of(v, kind.item_type, path) for k, v in value}
+        if is_a.is_struct(kind):
+            return {f.name: self.of(value[f.name], f.type, f"{path}.{f.name}") for f in kind}
+        if is_a.is_list(kind) or is_a.is_large_list(kind):
+            return [self.of(each, kind.value_type, path) for each in value]
+        if is_a.is_timestamp(kind) and kind.tz is None and _is_instant(path, self.instants):
+            return value.replace(tzinfo=datetime.UTC)
+        return value
 
 
 def _key(value: Any) -> str:
@@ -160,16 +179,6 @@ def _key(value: Any) -> str:
         return value
     text: str = _encode(value).decode()
     return text.strip('"')
-
-
-def _holds_map(kind: pa.DataType) -> bool:
-    if pa.types.is_map(kind):
-        return True
-    return any(_holds_map(kind.field(i).type) for i in range(kind.num_fields))
-
-
-def _column_type(kind: pa.DataType, name: str, instants: frozenset[str]) -> ColumnType:
-    return Json() if _holds_map(kind) else _type(kind, name, instants)
 
 
 def _type(kind: pa.DataType, path: str, instants: frozenset[str]) -> ColumnType:
@@ -198,13 +207,10 @@ def _type(kind: pa.DataType, path: str, instants: frozenset[str]) -> ColumnType:
     if is_a.is_time(kind):
         return TimeOfDay()
     if is_a.is_timestamp(kind):
-        is_instant = any(f"{leaf}.".startswith(f"{path}.") for leaf in instants)
-        return Timestamp(kind.tz is not None or is_instant)
+        return Timestamp(kind.tz is not None or _is_instant(path, instants))
+    if is_a.is_map(kind) or is_a.is_struct(kind):
+        return Json()
     if is_a.is_list(kind) or is_a.is_large_list(kind):
-        return Array(_type(kind.value_type, path, instants))
-    if is_a.is_struct(kind):
-        fields = (
-            Field(f.name, _type(f.type, f"{path}.{f.name}", instants), f.nullable) for f in kind
-        )
-        return Struct(tuple(fields))
+        element = _type(kind.value_type, path, instants)
+        return Json() if isinstance(element, Json | Array) else Array(element)
     raise InvalidSource(f"Parquet columns of type {kind} are not supported")
