@@ -17,7 +17,7 @@ import pytest
 from waterclock.errors import WaterclockError
 from waterclock.storage.sources.aws.clients import access_of
 from waterclock.testing.adapter_world import AdapterWorld, Client, adapter_world
-from waterclock.testing.s3_source import notification, settings
+from waterclock.testing.s3_source import settings
 from waterclock.testing.services import S3Server
 
 pytestmark = pytest.mark.service
@@ -166,9 +166,18 @@ def test_a_queue(tmp_path: Path, s3_server: S3Server) -> None:
             f"FORMAT TEXT {FAST}"
         )
         await until(client, "SELECT text FROM s", [])
-        bucket.put("a", "a\n")
-        bucket.sqs.send_message(QueueUrl=url, MessageBody=notification(bucket.name, ["a"]))
-        await until(client, "SELECT text FROM s", [("a",)])
+        arn = bucket.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+        bucket.s3.put_bucket_notification_configuration(
+            Bucket=bucket.name,
+            NotificationConfiguration={
+                "QueueConfigurations": [
+                    {"QueueArn": arn["Attributes"]["QueueArn"], "Events": ["s3:ObjectCreated:*"]}
+                ]
+            },
+        )
+        for key in ("a", "b c/ü+d"):  # which the server tells the queue of
+            bucket.put(key, f"{key}\n")
+        await until(client, "SELECT text FROM s", [("a",), ("b c/ü+d",)])
 
     in_world(tmp_path, s3_server, inside)
 

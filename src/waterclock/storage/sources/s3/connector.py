@@ -17,13 +17,10 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypeVar
 
-import msgspec
 import pyarrow as pa
 
 from waterclock.model.schema import Schema
@@ -52,15 +49,12 @@ from waterclock.storage.sources.files.reading import LineDecoder
 from waterclock.storage.sources.s3.bucket import DELETED, OVERWRITTEN, Bucket, Listed, ObjectLost
 from waterclock.storage.sources.s3.definition import S3Definition, decoded
 from waterclock.storage.sources.s3.discovery import REASONS, Event, Pass, news
-from waterclock.storage.sources.s3.manifest import Manifest, fingerprint
-from waterclock.storage.sources.s3.objects import (
-    ObjectReader,
-    Piece,
-    ReadPieces,
-    tasks_of,
-)
+from waterclock.storage.sources.s3.manifest import fingerprint
+from waterclock.storage.sources.s3.objects import ObjectReader, Piece
 from waterclock.storage.sources.s3.patterns import KeyPattern
 from waterclock.storage.sources.s3.queue import Queue
+from waterclock.storage.sources.s3.records import Broken, Records
+from waterclock.storage.sources.s3.tasks import SideBySide, read_here, read_outside
 
 NAME = "s3"
 OUTPUT = "objects"
@@ -70,24 +64,10 @@ _MANY = 1000
 """Limit on the objects bound at once."""
 _PAGES = 20
 """The most pages of a listing in one probe, so that the source's time goes on meanwhile."""
-_READERS = 16
 _COMPRESSED_WEIGHT = 8
 """Bytes of rows for a byte of a compressed object, about."""
 _COMPRESSED = (".gz", ".gzip", ".zst", ".zstd")
-T = TypeVar("T")
-R = TypeVar("R")
 _log = logging.getLogger(__name__)
-_PARTIAL, _BROKEN = "partial/", "broken/"
-
-
-class _Broken(msgspec.Struct, frozen=True, array_like=True):
-    """An error that an object stands for: where it was told of, and how. With `heals`, all of the
-    object had been read, and if it is there again nothing is wrong.
-    """
-
-    offset: int
-    text: str
-    heals: bool
 
 
 class Objects:
@@ -101,17 +81,13 @@ class Objects:
     ) -> None:
         self._definition = definition
         self._surroundings = surroundings
-        self._runtime = runtime
+        self._threads = SideBySide(runtime)
         self._pattern = KeyPattern.of(definition.pattern)
         self._rows = rows_of(definition, surroundings)
         self._reader: ObjectReader | None = None
         self._queue: Queue | None = None
-        self._pool: Executor | None = None
         self._access: AwsAccess | None = None
-        self._manifest = Manifest()
-        self._partial: dict[str, bytes] = {}
-        self._broken: dict[str, _Broken] = {}
-        self._notes: dict[str, bytes | None] = {}
+        self._records = Records()
         self._bound = self.start()
         self._done: set[str] = set()
         """The bound objects that are complete."""
@@ -140,20 +116,14 @@ class Objects:
         return SourceFrontier({None: 0}, True)
 
     def recall(self, notes: Mapping[str, bytes]) -> None:
-        self._manifest = Manifest(notes)
-        self._partial = _with_prefix(notes, _PARTIAL)
-        self._broken = {
-            key: msgspec.msgpack.decode(data, type=_Broken)
-            for key, data in _with_prefix(notes, _BROKEN).items()
-        }
+        self._records = Records(notes)
 
     def remembered(self) -> Mapping[str, bytes | None]:
-        notes, self._notes = self._notes, {}
-        return notes | self._manifest.changes()
+        return self._records.changes()
 
     def resume(self, frontier: SourceFrontier) -> None:
         self._bound = frontier
-        self._done = set(self._manifest.find(_keys(frontier)))
+        self._done = set(self._records.manifest.find(_keys(frontier)))
 
     def commit(self, frontier: SourceFrontier) -> None:
         self.resume(frontier)
@@ -161,8 +131,7 @@ class Objects:
         self._settle_queue()
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True)
+        self._threads.close()
         if self._queue is not None:
             self._queue.close()
         if self._reader is not None:
@@ -220,7 +189,7 @@ class Objects:
     def _continued(self) -> dict[str, int]:
         """The ends of the next pieces of objects that are bound in part."""
         ends: dict[str, int] = {}
-        for key, begun in self._partial.items():
+        for key, begun in self._records.partial.items():
             start = self._bound.uppers.get(key)
             if start is None:
                 continue
@@ -258,21 +227,19 @@ class Objects:
             found, is_enough = self._pass, self._has_enough
             if found is None or found.is_over or is_enough:
                 return
-            new, events = found.next(self._manifest, self._healing, self._unfinished(ends))
+            new, events = found.next(
+                self._records.manifest, self._records.healing, self._unfinished(ends)
+            )
             self._add(new, events)
 
     def _add(self, new: Sequence[Listed], events: Sequence[Event]) -> None:
         self._waiting.extend(new)
         if self._definition.ignore_deletes:
             gone = [e.key for e in events if e.change == "deleted"]
-            self._manifest.remove(key for key in gone if key not in self._bound.uppers)
+            self._records.manifest.remove(key for key in gone if key not in self._bound.uppers)
             events = [e for e in events if e.change != "deleted"]
         known = {event.key for event in self._events}
         self._events.extend(event for event in events if event.key not in known)
-
-    @property
-    def _healing(self) -> dict[str, bool]:
-        return {key: broken.heals for key, broken in self._broken.items()}
 
     @property
     def _has_enough(self) -> bool:
@@ -297,9 +264,9 @@ class Objects:
             self._is_queue_down = True
             return
         self._is_queue_down = False
-        found = [each for each in self._each(self._bucket.look, keys) if each is not None]
-        known = self._manifest.find(each.key for each in found)
-        self._add(*news(found, known, self._healing, self._unfinished({})))
+        found = [each for each in self._threads.each(self._bucket.look, keys) if each is not None]
+        known = self._records.manifest.find(each.key for each in found)
+        self._add(*news(found, known, self._records.healing, self._unfinished({})))
         self._settle_queue()
 
     def _settle_queue(self) -> None:
@@ -315,7 +282,9 @@ class Objects:
         pieces: list[Piece] = []
         by_key = {each.partition: each for each in ranges if isinstance(each.partition, str)}
         unknown = [each for key, each in by_key.items() if key not in self._listed]
-        for each, listed in zip(unknown, self._each(self._found_again, unknown), strict=True):
+        for each, listed in zip(
+            unknown, self._threads.each(self._found_again, unknown), strict=True
+        ):
             self._listed[str(each.partition)] = listed
         for each in ranges:
             if each.partition is None:
@@ -329,12 +298,9 @@ class Objects:
             else:
                 text = f"55000 {self._opened().shown(key)} {reason}"
                 yield Messages(OUTPUT, key, self._rows.error(each.start, text))
-                self._note_error(key, each.start, text)
+                self._records.add_lost(listed, Broken(each.start, text, False))
         for key, batch in self._batches(pieces):
-            if ERROR in batch.schema.names and batch.column(ERROR).null_count < len(batch):
-                self._note_unreadable(key, batch)
             yield Messages(OUTPUT, key, batch)
-        self._note_read(pieces)
 
     def _found_again(self, wanted: Range) -> Listed:
         """The object of a range that was bound before a crash. One of which the range is no piece
@@ -352,7 +318,7 @@ class Objects:
         """Why a range can not be read of an object as it is now."""
         if not listed.etag:
             return OVERWRITTEN if listed.size else DELETED
-        begun = self._partial.get(listed.key)
+        begun = self._records.partial.get(listed.key)
         if begun is not None and begun != fingerprint(listed.etag):
             return OVERWRITTEN
         return None
@@ -363,73 +329,33 @@ class Objects:
             event = self._bound_events.pop(offset, None)
             if event is None:  # a crash was in between: the next pass finds it again
                 continue
-            known = self._broken.get(event.key)
             if event.change == "restored":
-                assert known is not None, "only what is broken can be restored"
+                known = self._records.heal(event.key)
                 yield Messages(OUTPUT, None, self._rows.error(known.offset, known.text, -1))
-                del self._broken[event.key]
-                self._notes[_BROKEN + event.key] = None
-            elif known is None:
+            elif event.key not in self._records.broken:
                 reason = REASONS[event.change]
                 text = f"55000 {self._opened().shown(event.key)} {reason} after it was read"
-                yield Messages(OUTPUT, None, self._rows.error(offset, text))
-                can_heal = DIFF in self._rows.error(offset, text).schema.names
-                self._break(event.key, _Broken(offset, text, can_heal))
-
-    def _break(self, key: str, broken: _Broken) -> None:
-        self._broken[key] = broken
-        self._notes[_BROKEN + key] = msgspec.msgpack.encode(broken)
-
-    def _note_error(self, key: str, offset: int, text: str) -> None:
-        """An object can not be read any further, and is not looked at again."""
-        version = self._partial.pop(key, None) or fingerprint(self._listed[key].etag)
-        self._notes[_PARTIAL + key] = None
-        self._manifest.add({key: version})
-        self._break(key, _Broken(offset, text, False))
-
-    def _note_unreadable(self, key: str, batch: pa.RecordBatch) -> None:
-        """If the error is not of a line but of the object, nothing more of it is read."""
-        if len(batch) == 1:
-            text = batch.column(ERROR)[0].as_py()
-            if text.startswith(f"55000 {self._opened().shown(key)} "):
-                self._break(key, _Broken(batch.column(OFFSET)[0].as_py(), text, False))
-
-    def _note_read(self, pieces: Sequence[Piece]) -> None:
-        complete: dict[str, bytes] = {}
-        for piece in pieces:
-            key, version = piece.listed.key, fingerprint(piece.listed.etag)
-            if piece.end == piece.listed.size or key in self._broken:
-                complete[key] = version
-                if self._partial.pop(key, None) is not None:
-                    self._notes[_PARTIAL + key] = None
-            elif key not in self._partial:
-                self._partial[key] = version
-                self._notes[_PARTIAL + key] = version
-        if complete:
-            self._manifest.add(complete)
+                batch = self._rows.error(offset, text)
+                can_heal = DIFF in batch.schema.names
+                self._records.add_broken(event.key, Broken(offset, text, can_heal))
+                yield Messages(OUTPUT, None, batch)
 
     def _batches(self, pieces: Sequence[Piece]) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The messages of pieces, by object. What an object is lost by is noted."""
         reader, executors = self._opened(), self._surroundings.executors
-        large = sum(map(len, pieces)) >= self._surroundings.large_bytes
-        if executors is None or not large or not pieces:
-            for piece, batches in zip(
-                pieces, self._each(lambda piece: list(reader.read(piece)), pieces), strict=True
-            ):
-                for batch in batches:
-                    yield piece.listed.key, batch
-            return
-        tasks = tasks_of([part for piece in pieces for part in self._cut(piece)])
-        bucket = Bucket(reader.bucket.access.with_keys_of_now(), reader.bucket.name)
-        task = ReadPieces(replace(reader, bucket=bucket), tasks)
-        for number, batch in executors.read(task, len(tasks)):
-            piece = tasks[number][int(batch.schema.metadata[b"piece"])]
-            yield piece.listed.key, batch.replace_schema_metadata(None)
-
-    def _cut(self, piece: Piece) -> tuple[Piece, ...]:
-        try:
-            return self._opened().cut(piece)
-        except (ObjectLost, pa.ArrowInvalid):
-            return (piece,)
+        large = bool(pieces) and sum(map(len, pieces)) >= self._surroundings.large_bytes
+        if executors is None or not large:
+            found = read_here(reader, pieces, self._threads)
+        else:
+            found = read_outside(executors, reader, pieces)
+        for piece, batch in found:
+            key = piece.listed.key
+            if len(batch) == 1 and ERROR in batch.schema.names:
+                text, offset = batch.column(ERROR)[0].as_py(), batch.column(OFFSET)[0].as_py()
+                if text is not None and text.startswith(f"55000 {reader.shown(key)} "):
+                    self._records.add_broken(key, Broken(offset, text, False))
+            yield key, batch
+        self._records.add_read((piece.listed, piece.end) for piece in pieces)
 
     # The bucket
 
@@ -458,14 +384,6 @@ class Objects:
             self._access = access_of(look_up(self._definition.connection_id))
         return self._access
 
-    def _each(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
-        """The work's results in the order of the items, done side by side."""
-        if len(items) < 2:
-            return iter([work(item) for item in items])
-        if self._pool is None:
-            self._pool = self._runtime.pool(_READERS, "waterclock-s3")
-        return self._pool.map(work, items)
-
 
 def rows_of(definition: S3Definition, surroundings: Surroundings) -> LineDecoder | ParquetRows:
     """What makes rows of objects. Raises `InvalidSource`."""
@@ -484,10 +402,6 @@ def rows_of(definition: S3Definition, surroundings: Surroundings) -> LineDecoder
 def _keys(frontier: SourceFrontier) -> set[str]:
     """The objects that have a row of their own."""
     return {key for key in frontier.uppers if isinstance(key, str)}
-
-
-def _with_prefix(notes: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:
-    return {k.removeprefix(prefix): v for k, v in notes.items() if k.startswith(prefix)}
 
 
 def _open(definition: bytes, surroundings: Surroundings) -> Objects:

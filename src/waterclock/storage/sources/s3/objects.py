@@ -236,32 +236,3 @@ def _start(group: Any) -> int:
     columns = [group.column(number) for number in range(group.num_columns)]
     places = (p for c in columns for p in (c.dictionary_page_offset, c.data_page_offset) if p)
     return int(min(places))
-
-
-@dataclass(frozen=True)
-class ReadPieces:
-    """What a task on an executor does: read the pieces of that number.
-
-    The metadata of a batch say of which piece of the task it is.
-    """
-
-    reader: ObjectReader
-    tasks: tuple[tuple[Piece, ...], ...]
-
-    def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
-        for place, piece in enumerate(self.tasks[number]):
-            for batch in self.reader.read(piece):
-                yield batch.replace_schema_metadata({b"piece": str(place).encode()})
-
-
-def tasks_of(pieces: list[Piece]) -> tuple[tuple[Piece, ...], ...]:
-    """Pieces in groups that are about as large as one piece may be."""
-    found: list[list[Piece]] = []
-    left = 0
-    for piece in pieces:
-        if left <= 0:
-            found.append([])
-            left = PIECE
-        found[-1].append(piece)
-        left -= len(piece)
-    return tuple(map(tuple, found))
