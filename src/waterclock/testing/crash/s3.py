@@ -1,8 +1,10 @@
-"""A server with a source of objects, to be killed (`lines`).
+"""A server with a source of objects, to be killed.
 
-    python -m waterclock.testing.crash.s3 DIR ENDPOINT BUCKET [spark] [dies=N]
+    python -m waterclock.testing.crash.s3 DIR ENDPOINT ROWS [DIES]
 
-It reads the lines of the objects in the bucket, few at a time.
+It reads the bucket of the definition in `DIR/definition`, few objects at a time, until it has
+appended ROWS. With DIES it kills itself when a read has given so many batches (`mortal`). What it
+did is judged by whoever opens the data.
 """
 
 from __future__ import annotations
@@ -10,33 +12,27 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from waterclock.storage.reclock.shape import S3
-from waterclock.storage.sources.api import Surroundings
 from waterclock.storage.sources.s3 import connector
-from waterclock.storage.sources.s3.connector import NAME, OUTPUT, rows_of
-from waterclock.testing.crash.lines import LinesServer, LinesSource, now_ms
-from waterclock.testing.s3_source import definition, settings
+from waterclock.storage.sources.s3.connector import KIND, NAME, OUTPUT
+from waterclock.testing.crash.one_source import OneSourceServer
+from waterclock.testing.s3_source import settings
 
-_MANY = 5
+MANY = 5
+"""Objects bound at once."""
 
 
-class ObjectsServer(LinesServer):
-    """A server with a source of the objects in a bucket."""
-
-    def __init__(self, folder: Path, endpoint: str, bucket: str) -> None:
-        connector._MANY = _MANY
-        wanted = definition(bucket)
-        connection = settings(endpoint)
-        surroundings = Surroundings(now_ms, connection=lambda _: connection)
-        rows = rows_of(wanted, surroundings).schema
-        source = LinesSource(NAME, wanted.encoded(), OUTPUT, rows, S3, surroundings)
-        super().__init__(folder, source)
+def opened(folder: Path) -> OneSourceServer:
+    """The server's data."""
+    return OneSourceServer(folder, NAME, KIND, OUTPUT)
 
 
 def main() -> None:
-    folder, endpoint, bucket, *more = sys.argv[1:]
-    server = ObjectsServer(Path(folder), endpoint, bucket)
-    server.run(more, Path(folder))
+    folder, endpoint, wanted, *dies = sys.argv[1:]
+    connector._MANY = MANY
+    server = opened(Path(folder))
+    left = int(wanted) - len(server.rows())
+    dies_after = int(dies[0]) if dies else None
+    server.run(settings(endpoint), lambda done: done.messages >= left, dies_after)
     server.close()
 
 

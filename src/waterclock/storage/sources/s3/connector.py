@@ -71,7 +71,7 @@ _log = logging.getLogger(__name__)
 
 
 class Objects:
-    """Implements `Connector`, `Remembers` and `TellsHead`."""
+    """Implements `Connector`, `Recalls`, `Remembers` and `TellsHead`."""
 
     is_linearizable = True
     """Listings of S3 are strongly consistent."""
@@ -115,7 +115,8 @@ class Objects:
     def start(self) -> SourceFrontier:
         return SourceFrontier({None: 0}, True)
 
-    def recall(self, notes: Mapping[str, bytes]) -> None:
+    def recall(self, notes: Mapping[str, bytes], complete_at_ms: int | None) -> None:
+        del complete_at_ms
         self._records = Records(notes)
 
     def remembered(self) -> Mapping[str, bytes | None]:
