@@ -60,6 +60,7 @@ def main() -> None:
     lock_jars("jdbc")
     lock_jars("debezium")
     lock_npm("kinesis")
+    lock_npm("s3rver")
 
 
 def lock_jars(name: str) -> None:
@@ -83,11 +84,14 @@ def lock_npm(name: str) -> None:
         (folder / "package.json").write_text(json.dumps({"dependencies": packages}))
         options = ["--package-lock-only", "--omit-lockfile-registry-resolved", "--no-audit"]
         subprocess.run(["npm", "install", "--prefix", str(folder), *options], check=True)
-        pins = (folder / "package-lock.json").read_text(encoding="utf-8")
+        locked = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))
+    for package in locked["packages"].values():
+        package.pop("funding", None)  # addresses
+    pins = json.dumps(locked, indent=2) + "\n"
     if "://" in pins:
         sys.exit(f"requirements/{name}.lock would hold an address; it was not written")
     (ROOT / f"requirements/{name}.lock").write_text(pins, encoding="utf-8")
-    print(f"requirements/{name}.lock: {len(json.loads(pins)['packages']) - 1} npm packages")
+    print(f"requirements/{name}.lock: {len(locked['packages']) - 1} npm packages")
 
 
 if __name__ == "__main__":

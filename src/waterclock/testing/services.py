@@ -255,8 +255,7 @@ class KinesisServer(RestartableService):
         super().__init__()
         folder = Path(sys.prefix) / "share" / "waterclock" / "kinesis"
         self._program = folder / "node_modules" / "kinesis-local" / "main.js"
-        beside = Path(sys.executable).with_name("node")
-        self._node = shutil.which("node") or (str(beside) if beside.exists() else None)
+        self._node = _find_node()
         if self._node is None or not self._program.is_file():
             raise ServiceMissing("the server for Kinesis is not installed", hint=_REMEDY)
         self.port, self._tls_port = free_port(), free_port()
@@ -285,6 +284,49 @@ class KinesisServer(RestartableService):
 
     def _answers(self) -> bool:
         return _listens(self.port)
+
+
+class S3rver(RestartableService):
+    """Another server that speaks S3 (s3rver of npm). It knows no conditional requests, and takes
+    the key `S3RVER` only.
+    """
+
+    key = "S3RVER"
+
+    def __init__(self) -> None:
+        super().__init__()
+        folder = Path(sys.prefix) / "share" / "waterclock" / "s3rver"
+        self._program = folder / "node_modules" / "s3rver" / "bin" / "s3rver.js"
+        self._node = _find_node()
+        if self._node is None or not self._program.is_file():
+            raise ServiceMissing("the second server for S3 is not installed", hint=_REMEDY)
+        self.port = free_port()
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://{_HOST}:{self.port}"
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        assert self._process is None, "the server is running"
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="waterclock-s3rver-"))
+        data, log = self._folder / "data", self._folder / "log"
+        data.mkdir(exist_ok=True)
+        # It encrypts the tokens of listings in a way that has become old.
+        command = [self._node, "--openssl-legacy-provider", self._program, "--silent"]
+        command += ["-d", data, "-a", _HOST, "-p", str(self.port), "--no-vhost-buckets"]
+        with open(log, "ab") as output:
+            self._process = spawn(command, output, cwd=self._folder)
+        wait_until(self._answers, self._process, log)
+
+    def _answers(self) -> bool:
+        return _listens(self.port)
+
+
+def _find_node() -> str | None:
+    beside = Path(sys.executable).with_name("node")
+    return shutil.which("node") or (str(beside) if beside.exists() else None)
 
 
 _KINESIS_DURATIONS = ("CREATE_STREAM", "DELETE_STREAM", "MERGE_SHARDS", "SPLIT_SHARD")
