@@ -52,18 +52,7 @@ async def connected(world: AdapterWorld, bucket: Bucket) -> Client:
 
 
 async def until(client: Client, query: str, expected: list[tuple[Any, ...]]) -> None:
-    found: Any = None
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
-        try:
-            found = await client.rows(query)
-        except WaterclockError as error:
-            found = error
-        else:
-            if sorted(found, key=str) == sorted(expected, key=str):
-                return
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"{query} has {found}, not {expected}")
+    await client.until(query, lambda rows: sorted(rows, key=str) == sorted(expected, key=str))
 
 
 async def until_error(client: Client, query: str) -> WaterclockError:

@@ -6,7 +6,6 @@ import asyncio
 import datetime
 import decimal
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from waterclock.compute.live_session import LiveSession
-from waterclock.errors import WaterclockError
 from waterclock.model.schema import Schema
 from waterclock.persist.schema_codec import encode_schema
 from waterclock.storage.sources.executors import OnSpark
@@ -46,18 +44,7 @@ def write_table(spark: SparkSession, path: str) -> None:
 
 
 async def until(client: Client, query: str, expected: list[tuple[Any, ...]]) -> None:
-    found: Any = None
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
-        try:
-            found = await client.rows(query)
-        except WaterclockError as error:
-            found = error
-        else:
-            if sorted(found) == sorted(expected):
-                return
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"{query} has {found}, not {expected}")
+    await client.until(query, lambda rows: sorted(rows, key=str) == sorted(expected, key=str))
 
 
 @pytest.mark.slow

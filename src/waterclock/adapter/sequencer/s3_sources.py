@@ -16,12 +16,11 @@ import msgspec
 
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planned_source import PlannedSource
-from waterclock.adapter.planning import name_of
 from waterclock.adapter.sequencer.file_sources import names_in_header
 from waterclock.adapter.sequencer.lines import HIVE, planned_lines, planned_parquet
 from waterclock.adapter.sequencer.naming import full_name
-from waterclock.catalog import privileges
-from waterclock.catalog.objects import Connection, Privilege
+from waterclock.adapter.sequencer.source_connections import connection_of
+from waterclock.catalog.objects import Connection
 from waterclock.persist.schema_codec import encode_schema
 from waterclock.sql import ast, options
 from waterclock.sql.ast.common import Option
@@ -58,7 +57,7 @@ def planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
     """The source that the statement asks for. Raises what is wrong with it, or upstream."""
     external = statement.connector
     assert isinstance(external, ExternalConnector)
-    connection = _connection(session, external)
+    connection = connection_of(session, external, _AWS, "S3", "AWS")
     if statement.formats is None:
         raise SyntaxFault("a source of objects requires FORMAT")
     if statement.subsources is not None:
@@ -118,22 +117,6 @@ def planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
         ),
         notices=notices,
     )
-
-
-def _connection(session: SqlSession, external: ExternalConnector) -> Connection:
-    hint = "Use CREATE CONNECTION name TO AWS, and FROM S3 CONNECTION name."
-    if external.connection is None:
-        raise SyntaxFault("a source of objects needs a connection", hint=hint)
-    catalog = session.front.core.current
-    found = catalog.named(Connection, name_of(external.connection.parts), session.scope)
-    privileges.check(catalog, session.role.oid, found, Privilege.USAGE)
-    if found.connector != _AWS:
-        raise Unsupported(
-            f'connection "{found.name}" does not lead to AWS',
-            detail=f"It is one to {found.connector}.",
-            hint=hint,
-        )
-    return found
 
 
 def _definition(connection: Connection, asked: Mapping[str, Option]) -> S3Definition:
