@@ -446,6 +446,18 @@ def test_a_recent_read_finds_what_was_written_before_it(
     assert world.rows().total() == 11
 
 
+def test_what_a_probe_proposes_is_not_lost_if_it_is_not_bound(make: Make) -> None:
+    world = make()
+    world.put("a", "a\n")
+    world.settle()
+    world.put("b", "b\n")
+    world.delete("a")
+    source = world.connector()
+    assert source.probe().frontier == source.probe().frontier
+    found = source.probe().frontier.uppers
+    assert (found[None], found["b"]) == (3, 2)  # two bytes and an event
+
+
 def test_a_source_that_ends(make: Make) -> None:
     world = make(follow=False)
     world.put("a", "1\n2")

@@ -9,11 +9,12 @@ from typing import Any
 
 from waterclock.model.ids import GlobalId
 from waterclock.storage.formats.api import Included, MessageDefinition, TextDefinition
+from waterclock.storage.reclock.progress import Partition, SourceFrontier
 from waterclock.storage.reclock.shape import S3
 from waterclock.storage.sources.api import ConnectionSettings, Executors, Surroundings
 from waterclock.storage.sources.aws.clients import access_of
 from waterclock.storage.sources.ingestion import Ingestion, Outcome
-from waterclock.storage.sources.s3.connector import KIND, NAME, OUTPUT, rows_of
+from waterclock.storage.sources.s3.connector import KIND, NAME, OUTPUT, Objects, rows_of
 from waterclock.storage.sources.s3.definition import S3Definition
 from waterclock.storage.sources.status import Health
 from waterclock.testing.source_world import SourceWorld
@@ -78,6 +79,18 @@ class S3World:
         assert self.ingestion.status.health is not Health.FAILED, self.ingestion.status.error
         return outcome
 
+    def connector(self) -> Objects:
+        """The source's connector, where it stands, for a test to ask by itself."""
+        self.restart()
+        connector = KIND.open(self.description.definition, self._surroundings)
+        assert isinstance(connector, Objects)
+        notes = self.description.notes
+        assert notes is not None
+        kept = self.world.contents(notes, self.now)
+        connector.recall({key: value for _, key, value in kept}, self.now)
+        connector.resume(SourceFrontier(self.progress(), True))
+        return connector
+
     def settle(self, most: int = 100) -> int:
         """Steps until there is nothing more to do at once; how many that took."""
         for steps in range(1, most + 1):
@@ -110,7 +123,7 @@ class S3World:
         found = self.world.contents(self.description.errors[OUTPUT], self.now)
         return sorted(text for _, text in found.elements())
 
-    def progress(self, time: int | None = None) -> dict[str | None, int]:
+    def progress(self, time: int | None = None) -> dict[Partition, int]:
         at = self.now if time is None else time
         found = self.world.contents(self.description.remap, at)
         return dict(found.elements())

@@ -96,7 +96,10 @@ class Objects:
         self._waiting: deque[Listed] = deque()
         """Objects that were found and are not bound yet."""
         self._events: deque[Event] = deque()
+        self._taken: list[Listed] = []
+        """The objects that the last probe has proposed and that are not bound as yet."""
         self._bound_events: dict[int, Event] = {}
+        """The events that the last probe has proposed, by their offsets."""
         self._pass: Pass | None = None
         self._begun_at: int | None = None
         self._is_queue_down = False
@@ -129,6 +132,7 @@ class Objects:
     def commit(self, frontier: SourceFrontier) -> None:
         self.resume(frontier)
         self._listed.clear()
+        self._taken, self._bound_events = [], {}
         self._settle_queue()
 
     def close(self) -> None:
@@ -147,6 +151,7 @@ class Objects:
         return SourceFrontier({None: 0}, True, self._mark)
 
     def probe(self) -> Probe:
+        self._take_back()
         ends = self._continued()
         if not ends:
             self._take_hints()
@@ -158,8 +163,15 @@ class Objects:
                 continue
             ends[listed.key] = self._end(listed, 0)
             self._listed[listed.key] = listed
+            self._taken.append(listed)
             left -= ends[listed.key] * self._weight(listed)
         return self._found(ends)
+
+    def _take_back(self) -> None:
+        """What the last probe has proposed waits again, if it was not bound."""
+        self._waiting.extendleft(reversed(self._taken))
+        self._events.extendleft(reversed(self._bound_events.values()))
+        self._taken, self._bound_events = [], {}
 
     def _found(self, ends: Mapping[str, int]) -> Probe:
         """What is to be bound: objects up to these ends, and events."""
@@ -171,7 +183,6 @@ class Objects:
         uppers: dict[Partition, int] = dict(self._bound.uppers)
         if ends or self._events:
             self._retire(uppers)
-            self._bound_events = {}
             while self._events:
                 self._bound_events[uppers[None]] = self._events.popleft()
                 uppers[None] += 1
