@@ -135,6 +135,10 @@ def test_upserts_over_a_split_and_records_that_can_not_be_read(
             "CREATE SOURCE states (v text) FROM KINESIS CONNECTION aws (STREAM 'states')"
             f" FORMAT JSON ENVELOPE UPSERT {QUICKLY}"
         )
+        await client.run(
+            "CREATE SOURCE calm (v text) FROM KINESIS CONNECTION aws (STREAM 'states')"
+            f" FORMAT JSON ENVELOPE UPSERT ON DECODE ERROR SKIP {QUICKLY}"
+        )
         everything = "SELECT key, v FROM states"
         await until_rows(client, everything, [("x", "old"), ("p", "one"), ("q", "two")])
         write = asyncio.to_thread
@@ -152,6 +156,9 @@ def test_upserts_over_a_split_and_records_that_can_not_be_read(
 
         error = await asyncio.wait_for(fails(), SECONDS)
         assert f"offset {bad}" in error.message
+        skipped = "SELECT sequence_number, message_value, subject FROM calm_errors"
+        await until_rows(client, skipped, [(str(bad), b"{", 'key ["x"]')])
+        assert sorted(await client.rows("SELECT key FROM calm")) == [("p",), ("q",)]
         await write(writer.put, "states", [("x", '{"v": "new"}')])
 
         async def answers() -> None:
@@ -163,6 +170,7 @@ def test_upserts_over_a_split_and_records_that_can_not_be_read(
                     await asyncio.sleep(0.05)
 
         await asyncio.wait_for(answers(), SECONDS)
+        await until_rows(client, skipped, [])
 
     in_world(tmp_path, kinesis_server.endpoint, check)
 

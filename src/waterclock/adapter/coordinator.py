@@ -22,6 +22,7 @@ from waterclock.adapter.backpressure import Backpressure
 from waterclock.adapter.budgets import Budgets
 from waterclock.adapter.connections import open_secret, settings_of
 from waterclock.adapter.errors import SourceFailed
+from waterclock.adapter.health import HealthMonitor
 from waterclock.adapter.holds import Holder, Holds
 from waterclock.adapter.read_holds import ReadHolds
 from waterclock.adapter.results import Spool
@@ -153,6 +154,7 @@ class Coordinator:
         for source in all_sources(self.catalog.current):
             self.sources.add(source)
         self.sources.remove_strays()
+        self.health = HealthMonitor(self)
         self._thread = self.runtime.start_thread(self._run, "waterclock-ticks")
 
     def follow(self, catalog: Catalog, made: Set[GlobalId], gone: Set[GlobalId]) -> None:
@@ -253,7 +255,8 @@ class Coordinator:
 
     def _tick(self) -> None:
         now = self.runtime.monotonic_s()
-        if now - self._advanced >= self.pace.tick_ms / 1000:
+        is_due = now - self._advanced >= self.pace.tick_ms / 1000
+        if is_due:
             self._advanced = now
             self.tables.advance()
             self.oracle.renew()
@@ -266,6 +269,8 @@ class Coordinator:
         while not self._closing and self.compute.tick(self.pace.patience_s):
             self._observe_backlogs()
         self._observe_backlogs()
+        if is_due and not self._closing:
+            self.health.look()
 
     def _observe_backlogs(self) -> None:
         """Have writes wait if views are too far behind; looked at a few times a second."""

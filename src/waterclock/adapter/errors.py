@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from waterclock.errors import WaterclockError
+from waterclock.model.ids import GlobalId
 from waterclock.storage.sources.status import SourceReport
 
 
@@ -48,16 +49,20 @@ class ViewInError(WaterclockError):
     """The view has no value at that time, because of what its inputs hold."""
 
     sqlstate = "22000"
+    owner: GlobalId | None = None
+    """The view or source that has the error, if it is known."""
 
     @classmethod
-    def of(cls, message: str, row: str, view: str | None = None) -> ViewInError:
+    def of(
+        cls, message: str, row: str, view: str | None = None, hint: str | None = None
+    ) -> ViewInError:
         """From a row of a view's errors: a SQLSTATE, a blank, and the message."""
         code, _, text = message.partition(" ")
         where = "" if view is None else f", in {view}"
         error = cls(
             text,
             detail=f"The row is {row}{where}.",
-            hint="The view is readable again once the offending rows are deleted.",
+            hint=hint or "The view is readable again once the offending rows are deleted.",
         )
         error.sqlstate = code  # type: ignore[misc]
         return error

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from waterclock.adapter.data_errors import explained
 from waterclock.adapter.envelopes import Shape
 from waterclock.adapter.following import Step, Steps
 from waterclock.adapter.pumps import Followed, Pump, Pumps, Seat
@@ -199,7 +200,8 @@ class Feed:
             collection = self._followed.collection
             errors = self._core.errors_of(collection)
             hold, columns = self._moment.hold, self._followed.columns
-            self._own = Steps(hold, collection, errors, columns, self._position - 1)
+            explain = partial(explained, self._core)
+            self._own = Steps(hold, collection, errors, columns, self._position - 1, explain)
         return self._own.read()
 
     async def _stop_reading(self) -> None:

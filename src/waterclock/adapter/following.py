@@ -10,14 +10,14 @@ the collection at the last time that it has taken, so that the next step can be 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from waterclock.adapter.errors import CollectionGone, ViewInError
+from waterclock.adapter.errors import CollectionGone
 from waterclock.adapter.holds import Hold
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
@@ -25,6 +25,9 @@ from waterclock.persist.rows import DIFF, TIME
 from waterclock.storage.api import Progress, Updates
 from waterclock.storage.errors import CapabilityInvalid, SubscriptionCancelled
 from waterclock.storage.subscription import Subscription
+
+Explain = Callable[[GlobalId, str, str], WaterclockError]
+"""The error that a row of a collection of errors means: its message, and which row it is about."""
 
 
 class RelationGone(WaterclockError):
@@ -102,8 +105,10 @@ class Steps:
         errors: Sequence[GlobalId],
         columns: pa.Schema,
         after: int,
+        explain: Explain,
     ) -> None:
         """The hold is at or before `after` and stays with its owner."""
+        self._explain = explain
         self._lock = hold.runtime.lock()
         self._is_closed = False
         self._lower = after + 1
@@ -111,7 +116,9 @@ class Steps:
         self._nothing = pa.schema([each.with_nullable(True) for each in stamped]).empty_table()
         try:
             self._rows = _Stream(hold.subscribe(collection, after, columns.names), after)
-            self._errors = [_Stream(hold.subscribe(each, after, None), after) for each in errors]
+            self._errors = {
+                each: _Stream(hold.subscribe(each, after, None), after) for each in errors
+            }
         except (CollectionGone, CapabilityInvalid) as error:
             raise gone() from error
 
@@ -126,7 +133,7 @@ class Steps:
                 raise gone() from error
 
     def _read(self) -> Step | None:
-        streams = (self._rows, *self._errors)
+        streams = (self._rows, *self._errors.values())
         for stream in streams:
             if stream.upper == self._lower:
                 stream.pull()
@@ -142,12 +149,16 @@ class Steps:
         return step
 
     def _failed_before(self, upper: int | None) -> tuple[WaterclockError | None, int | None]:
-        found = [first for stream in self._errors if (first := stream.first()) is not None]
+        found = [
+            (*first, errors)
+            for errors, stream in self._errors.items()
+            if (first := stream.first()) is not None
+        ]
         early = [each for each in found if upper is None or each[0] < upper]
         if not early:
             return None, None
-        time, message, row = min(early)
-        return ViewInError.of(message, row), time
+        time, message, row, errors = min(early)
+        return self._explain(errors, message, row), time
 
     def _ordered(self, updates: pa.Table | None) -> pa.Table:
         """By time, and within one time what goes before what comes."""
@@ -159,7 +170,7 @@ class Steps:
     def close(self) -> None:
         with self._lock:
             self._is_closed = True
-            for stream in (self._rows, *self._errors):
+            for stream in (self._rows, *self._errors.values()):
                 stream.close()
 
 

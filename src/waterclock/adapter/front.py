@@ -21,6 +21,7 @@ from waterclock.adapter.api import (
 from waterclock.adapter.changes import Changes
 from waterclock.adapter.coordinator import Coordinator
 from waterclock.adapter.credentials import ScramVerifier, parse_verifier
+from waterclock.adapter.health import object_statuses
 from waterclock.adapter.hydration import hydration
 from waterclock.adapter.offload import Offload
 from waterclock.adapter.plans import Plans
@@ -36,6 +37,7 @@ from waterclock.catalog.system.answerer import DuckDbAnswerer
 from waterclock.catalog.system.image import (
     CatalogImage,
     Hydration,
+    ObjectStatus,
     Setting,
     SourceStatistics,
     SourceStatus,
@@ -51,7 +53,13 @@ SETTINGS = tuple(Setting(each.name, each.default) for each in DEFINITIONS)
 _COUNT_AGAIN_S = 1.0
 """How old the statistics of sources may be: whenever they change, the image is made anew."""
 
-MadeOf = tuple[int, tuple[SourceStatus, ...], tuple[SourceStatistics, ...], tuple[Hydration, ...]]
+MadeOf = tuple[
+    int,
+    tuple[SourceStatus, ...],
+    tuple[SourceStatistics, ...],
+    tuple[Hydration, ...],
+    tuple[ObjectStatus, ...],
+]
 ReadText = Callable[[str, PgType, Manner], pa.Scalar]
 """A value from its text and its type, in the manner of a session."""
 WriteText = Callable[[pa.Array, PgType, Manner], pa.Array]
@@ -79,7 +87,7 @@ class SqlFront:
         self.pumps = Pumps(core)
         self.webhooks = Webhooks(core)
         self._shown: CatalogImage | None = None
-        self._made_of: MadeOf = (0, (), (), ())
+        self._made_of: MadeOf = (0, (), (), (), ())
         self._counts: tuple[SourceStatistics, ...] = ()
         self._counted_s = -_COUNT_AGAIN_S
         self._images = 0
@@ -129,13 +137,15 @@ class SqlFront:
         with self._imaging:
             current = self.core.current
             reports = [*self.core.sources.reports(), *self.webhooks.reports()]
-            sources = statuses(current, reports)
+            healths = self.core.health.current()
+            sources = statuses(current, reports, healths)
+            objects = object_statuses(current, healths)
             now_s = self.core.runtime.monotonic_s()
             if now_s > self._counted_s + _COUNT_AGAIN_S:
                 self._counted_s = now_s
                 self._counts = statistics(current, reports)
-            views = hydration(current, self.core.compute.status)
-            made_of = (current.version, sources, self._counts, views)
+            views = hydration(current, self.core.compute.status, healths)
+            made_of = (current.version, sources, self._counts, views, objects)
             if self._shown is None or self._made_of != made_of:
                 is_same = self._shown is not None and self._made_of[0] == current.version
                 image = self._shown if is_same else image_of(current, SETTINGS, shown_default)
@@ -148,6 +158,7 @@ class SqlFront:
                     source_statuses=sources,
                     source_statistics=self._counts,
                     hydration=views,
+                    object_statuses=objects,
                 )
             return self._shown
 

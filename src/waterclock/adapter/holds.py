@@ -156,6 +156,15 @@ class Holds:
         except (CollectionGone, CapabilityUnknown):
             return False
 
+    def batches(self, collections: Iterable[GlobalId]) -> dict[GlobalId, tuple[contents.Made, ...]]:
+        """What each collection is made of (`contents.batches_of`); one not known is left out."""
+        with self._lock:
+            kept = [self._kept[each] for each in collections if each in self._kept]
+        try:
+            return contents.batches_of(self._storage, kept)
+        except CapabilityUnknown:  # one of them is just being dropped
+            return {}
+
     def _known_all(self, collections: Iterable[GlobalId]) -> list[ReadCapability]:
         with self._lock:
             return [self._known(each) for each in collections]

@@ -37,7 +37,7 @@ async def rows_with(
     """The rows of a plan at the moment, with changes to some of what it reads."""
     reading, cancellation = session.front.reading, session.cancellation
     inputs = list(plan.inputs)
-    await reading.complete(moment, inputs)
+    await reading.complete(moment, inputs, cancellation)
     await reading.check_errors(moment, inputs, cancellation)
     contents: dict[GlobalId, pa.Table] = {}
     for each, schema in plan.inputs.items():

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from waterclock.adapter.data_errors import explained
 from waterclock.adapter.errors import CollectionGone
 from waterclock.adapter.following import Step, Steps, gone
 from waterclock.adapter.holds import Holder
@@ -112,7 +114,8 @@ class Pump:
             raise gone() from error
         self._hold.move(after)
         self._watched = watched
-        self._make = (followed.collection, errors, followed.columns, after)
+        explain = partial(explained, core)
+        self._make = (followed.collection, errors, followed.columns, after, explain)
         for each in watched:
             core.store.watch(str(each), self._bell)
         self._task = asyncio.create_task(self._run())

@@ -18,12 +18,15 @@ from functools import partial
 
 import pyarrow as pa
 
+from waterclock.adapter.api import Notice
 from waterclock.adapter.coordinator import Coordinator
+from waterclock.adapter.data_errors import explained
 from waterclock.adapter.engine_wait import until_up
-from waterclock.adapter.errors import CollectionGone, Unsupported, ViewInError
+from waterclock.adapter.errors import CollectionGone, Unsupported
 from waterclock.adapter.holds import Hold
 from waterclock.adapter.sources import origins
 from waterclock.adapter.timelines import timeline_of
+from waterclock.adapter.waiting import Waiting
 from waterclock.catalog.catalog import Catalog
 from waterclock.catalog.objects import AnyItem, Index
 from waterclock.compute.api import ERROR_ROWS
@@ -60,9 +63,13 @@ _QUOTED_OR_NOW = re.compile(r"'(?:[^'\\]|\\.)*'|`[^`]*`|MZ_NOW\(\)", re.DOTALL)
 class Cancellation:
     """Whether somebody wants a statement to stop. It may be asked from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, notify: Callable[[Notice], None] = lambda _: None) -> None:
+        """`notify` tells the client something."""
         self._calls: list[Callable[[], object]] = []
         self.is_set = False
+        self.notify = notify
+        self.waiting: Waiting | None = None
+        """What the statement waits for, if it reads what is not complete."""
 
     def set(self) -> None:
         """Stop; to be called in the event loop of the session."""
@@ -257,9 +264,16 @@ class Reading:
         errors = [e for c in collections for e in self._core.errors_of(c)]
         return list(dict.fromkeys([*collections, *errors]))
 
-    async def complete(self, moment: Moment, wanted: Sequence[GlobalId]) -> None:
+    async def complete(
+        self,
+        moment: Moment,
+        wanted: Sequence[GlobalId],
+        cancelled: Cancellation | None = None,
+    ) -> None:
         """Wait until these are complete at the moment, and tell the oracle. With bounded staleness
         nothing is waited for: raises `TooStale`.
+
+        If that takes long, the client of the statement is told what is waited for.
 
         Raises `SourceFailed` if what they are made from can not go on, and `NotWritten` while the
         store can not. What was complete before is not an answer then, unless AS OF asks for it.
@@ -272,6 +286,13 @@ class Reading:
         if not self._are_complete(collections, time):
             self._require_at_once(moment, collections)
             bell = Bell()
+            statement = cancelled or Cancellation()
+            statement.waiting = waiting = Waiting(
+                self._core,
+                wanted,
+                lambda each: not self._are_complete(self._with_errors([each]), time),
+                statement.notify,
+            )
             for collection in collections:
                 self._core.store.watch(str(collection), bell)
             while not self._are_complete(collections, time):
@@ -283,6 +304,8 @@ class Reading:
                 await bell.wait(LOOK_AGAIN_S)
                 if not self._are_complete(collections, time):
                     self._require_writable()
+                    waiting.tell()
+            statement.waiting = None
         read_ts = moment.selection.oracle_read
         if read_ts is not None and time > read_ts:
             self._core.oracle.apply_write(time)
@@ -320,15 +343,7 @@ class Reading:
                 rows = await self.contents(moment, errors, ERROR_ROWS, cancelled)
                 if rows.num_rows:
                     message, row = rows["message"][0].as_py(), rows["key"][0].as_py()
-                    raise ViewInError.of(message, row, self._made_with(errors))
-
-    def _made_with(self, errors: GlobalId) -> str | None:
-        """The view whose errors these are; of all that it depends on, its own come first."""
-        current, errors_of = self._core.current, self._core.compute.errors_of
-        for item in current.items():
-            if errors_of(item.id)[:1] == (errors,):
-                return current.described(item)
-        return None
+                    raise explained(self._core, errors, message, row)
 
     async def contents(
         self,
@@ -392,7 +407,7 @@ class Reading:
         cancelled: Cancellation,
     ) -> pa.Table:
         """The result of a query over the collections at the moment."""
-        await self.complete(moment, list(inputs))
+        await self.complete(moment, list(inputs), cancelled)
         await self.check_errors(moment, list(inputs), cancelled)
         contents = {
             collection: await self.contents(moment, collection, schema, cancelled)

@@ -107,7 +107,7 @@ class SqlSession:
         """Whether it is still being done."""
         self.began_s: float | None = None
         self.ended_s: float | None = None
-        self.watch = Watch()
+        self.watch = Watch(self.notify)
         self.locks = SessionLocks(self)
         self._contended: frozenset[GlobalId] = frozenset()
         """What a transaction had read of sources that was refused because of changes, until one is

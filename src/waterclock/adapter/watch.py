@@ -20,6 +20,7 @@ from waterclock.adapter.api import (
     CopyOut,
     Done,
     EmptyQuery,
+    Notice,
     Response,
     Rows,
 )
@@ -27,6 +28,7 @@ from waterclock.adapter.changes import Underway
 from waterclock.adapter.errors import OutcomeUnknown, StatementCancelled
 from waterclock.adapter.reading import Cancellation
 from waterclock.adapter.results import closed
+from waterclock.adapter.waiting import REMEDY
 
 T = TypeVar("T")
 _SOON_S = 0.3
@@ -36,8 +38,10 @@ _SOON_S = 0.3
 class Watch:
     """Over the statements of one session. Used in its event loop, except for `cancel`."""
 
-    def __init__(self) -> None:
-        self.cancellation = Cancellation()
+    def __init__(self, notify: Callable[[Notice], None] = lambda _: None) -> None:
+        """`notify` tells the client of the session something."""
+        self._notify = notify
+        self.cancellation = Cancellation(notify)
         self._loop = asyncio.get_running_loop()
         self._timeout: asyncio.TimerHandle | None = None
         self._timed_out = False
@@ -54,7 +58,7 @@ class Watch:
 
     async def run(self, work: Callable[[], Awaitable[T]], millis: int) -> T:
         """Start a statement, which may take so long; 0 is for ever."""
-        self.cancellation = Cancellation()
+        self.cancellation = Cancellation(self._notify)
         self._timed_out = False
         if millis:
             self._timeout = self._loop.call_later(millis / 1000, self._time_out)
@@ -184,4 +188,12 @@ class Watch:
 
     def _stopped(self) -> StatementCancelled:
         why = "statement timeout" if self._timed_out else "user request"
-        return StatementCancelled(f"canceling statement due to {why}")
+        waiting = self.cancellation.waiting
+        if waiting is None:
+            return StatementCancelled(f"canceling statement due to {why}")
+        late, reason = waiting.reason()
+        return StatementCancelled(
+            f"canceling statement due to {why}",
+            detail=f"It waited for {late}. {reason}",
+            hint=REMEDY,
+        )

@@ -21,6 +21,9 @@ from waterclock.catalog.items import (
 from waterclock.catalog.objects import Column, Oid, Source, SourceProgress, Subsource
 from waterclock.model.ids import GlobalId
 
+SKIPPED = ""
+"""What the relation of a source's messages that could not be read is called upstream."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourceDefinition:
@@ -59,6 +62,8 @@ class NewSource:
     subsources: tuple[Subsource, ...]
     progress: SourceProgress | None
     remap: GlobalId | None
+    skipped: Subsource | None = None
+    """What could not be read of it, if that is skipped."""
 
 
 def create_source(
@@ -70,8 +75,12 @@ def create_source(
     progress_columns: Sequence[Column] | None = None,
     progress_name: str | None = None,
     subsources: Sequence[SubsourceDefinition] = (),
+    skipped_columns: Sequence[Column] | None = None,
+    skipped_name: str | None = None,
 ) -> NewSource:
-    """A new source. Without `progress_columns` it has no progress: it can not be reclocked."""
+    """A new source. Without `progress_columns` it has no progress: it can not be reclocked. With
+    `skipped_columns` it has a relation of what can not be read.
+    """
     remap = draft.numbers.id() if progress_columns is not None else None
     source = Source(
         **relation_parts(draft, site, defined.columns),
@@ -91,7 +100,13 @@ def create_source(
     progress = None
     if progress_columns is not None:
         progress = _progress(draft, site, source, progress_columns, progress_name)
-    return NewSource(source, made, progress, remap)
+    skipped = None
+    if skipped_columns is not None:
+        name = skipped_name or free_name(draft, site.namespace, f"{site.name}_errors")
+        place = Site(site.namespace, name, site.owner)
+        defined_as = SubsourceDefinition(place, SKIPPED, tuple(skipped_columns))
+        skipped = create_subsource(draft, source, defined_as)
+    return NewSource(source, made, progress, remap, skipped)
 
 
 def create_subsource(

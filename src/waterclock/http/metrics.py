@@ -33,6 +33,21 @@ class ViewFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceFacts:
+    """How a source is doing, and what it has done since the server started."""
+
+    name: str
+    health: str
+    lag_ms: int | None
+    """How long ago its contents were complete; None if that is not known or will not change."""
+    messages: int
+    undecodable: int
+    """How many messages could not be read."""
+    skipped: int
+    """How many of them are skipped now."""
+
+
+@dataclass(frozen=True, slots=True)
 class ServerFacts:
     """What is true at one moment."""
 
@@ -50,6 +65,10 @@ class ServerFacts:
     engine_starts: int = 0
     engine_deaths: int = 0
     hung_steps: int = 0
+    sources: tuple[SourceFacts, ...] = ()
+    errors: tuple[tuple[str, str], ...] = ()
+    """The name and the kind of each source, view and index that can not be read because of an
+    error."""
 
 
 class Facts(Protocol):
@@ -148,6 +167,15 @@ class _Gauges(Collector):
             value=facts.hung_steps,
         )
         yield from _of_views(facts.views)
+        yield from _of_sources(facts.sources)
+        errors = GaugeMetricFamily(
+            "waterclock_object_in_error",
+            "Sources, views and indexes that can not be read because of an error.",
+            labels=("object", "type"),
+        )
+        for name, kind in facts.errors:
+            errors.add_metric((name, kind), 1)
+        yield errors
 
 
 def _of_views(views: tuple[ViewFacts, ...]) -> Iterator[Metric]:
@@ -170,6 +198,39 @@ def _of_views(views: tuple[ViewFacts, ...]) -> Iterator[Metric]:
         backlog.add_metric((view.name,), view.backlog_rows)
         health.add_metric((view.name, view.health), 1)
     yield from (lag, rows, backlog, health)
+
+
+def _of_sources(sources: tuple[SourceFacts, ...]) -> Iterator[Metric]:
+    labels = ("source",)
+    health = GaugeMetricFamily(
+        "waterclock_source_health", "How a source is doing.", labels=("source", "health")
+    )
+    lag = GaugeMetricFamily(
+        "waterclock_source_lag_milliseconds",
+        "How long ago the contents of a source were complete.",
+        labels=labels,
+    )
+    messages = CounterMetricFamily(
+        "waterclock_source_messages", "Messages that a source has read.", labels=labels
+    )
+    undecodable = CounterMetricFamily(
+        "waterclock_source_undecodable_messages",
+        "Messages that could not be read.",
+        labels=labels,
+    )
+    skipped = GaugeMetricFamily(
+        "waterclock_source_skipped_messages",
+        "Messages that are skipped now because they can not be read.",
+        labels=labels,
+    )
+    for source in sources:
+        health.add_metric((source.name, source.health), 1)
+        if source.lag_ms is not None:
+            lag.add_metric((source.name,), source.lag_ms)
+        messages.add_metric((source.name,), source.messages)
+        undecodable.add_metric((source.name,), source.undecodable)
+        skipped.add_metric((source.name,), source.skipped)
+    yield from (health, lag, messages, undecodable, skipped)
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from waterclock.adapter.coordinator import Coordinator
+from waterclock.adapter.object_health import FAILED
 from waterclock.adapter.timelines import common_timeline
 from waterclock.catalog.image import qualified
-from waterclock.catalog.objects import Index, MaterializedView
+from waterclock.catalog.objects import Index, MaterializedView, Source, Subsource, View
 from waterclock.compute.api import Health
-from waterclock.http.metrics import ServerFacts, ViewFacts
+from waterclock.http.metrics import ServerFacts, SourceFacts, ViewFacts
 from waterclock.model.timeline import EPOCH_MILLIS
 
 
@@ -22,6 +23,8 @@ def facts_of(core: Coordinator, connections: int) -> ServerFacts:
         is_ready=not core.store.has_failed,
         connections=connections,
         views=tuple(_views(core)),
+        sources=tuple(_sources(core)),
+        errors=tuple(_in_error(core)),
         table_commits=core.table_commits,
         pressure=core.backpressure.pressure,
         delayed_writes=core.backpressure.delayed_writes,
@@ -33,7 +36,7 @@ def facts_of(core: Coordinator, connections: int) -> ServerFacts:
 
 def _views(core: Coordinator) -> Iterator[ViewFacts]:
     now = core.runtime.wall_ms()
-    catalog = core.current
+    catalog, healths = core.current, core.health.known
     for item in catalog.items():
         if not isinstance(item, MaterializedView | Index):
             continue
@@ -46,6 +49,34 @@ def _views(core: Coordinator) -> Iterator[ViewFacts]:
         late_ms = max(0, now - (status.upper - 1)) if on_clock else None
         lag_ms = 0 if finished else late_ms
         backlog_rows = core.backpressure.rows_behind(item.id)
-        yield ViewFacts(
-            qualified(catalog, item), status.health.value, lag_ms, status.rows, backlog_rows
+        known = healths.get(item.id)
+        health = known.status if known is not None and known.is_error else status.health.value
+        yield ViewFacts(qualified(catalog, item), health, lag_ms, status.rows, backlog_rows)
+
+
+def _sources(core: Coordinator) -> Iterator[SourceFacts]:
+    catalog, healths = core.current, core.health.known
+    for report in core.sources.reports():
+        item = catalog.try_item(report.id)
+        if not isinstance(item, Source):
+            continue
+        known, done = healths.get(report.id), report.statistics
+        is_wrong = known is not None and known.is_error
+        yield SourceFacts(
+            qualified(catalog, item),
+            known.status if known is not None and is_wrong else report.status.health.value,
+            done.lag_ms,
+            done.messages,
+            done.undecodable,
+            done.skipped,
         )
+
+
+def _in_error(core: Coordinator) -> Iterator[tuple[str, str]]:
+    catalog = core.current
+    for identity, health in core.health.known.items():
+        item = catalog.try_item(identity)
+        if not isinstance(item, Source | Subsource | View | MaterializedView | Index):
+            continue
+        if health.is_error or health.status == FAILED:
+            yield qualified(catalog, item), item.kind

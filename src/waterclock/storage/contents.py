@@ -15,10 +15,12 @@ import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from waterclock.model.ids import GlobalId
 from waterclock.persist.blob.api import Blob
 from waterclock.persist.cutting import Chunk, Limit, Times, cut
 from waterclock.persist.parts import COMPRESSION, Selection, Window, read_batches
@@ -76,6 +78,33 @@ def had_none(storage: Storage, capabilities: Sequence[ReadCapability], time: int
         shards = [shard_held(state, storage._leases, each) for each in capabilities]
         complete = all(shard.upper is None or shard.upper > time for shard in shards)
         return complete and not any(shard.batches for shard in shards)
+
+    return storage._store.read(look)
+
+
+class Made(NamedTuple):
+    """A batch of a collection. Without `signed`, everything in it is there, and nothing cancels."""
+
+    id: int
+    min_time: int
+    rows: int
+    signed: bool
+
+
+def batches_of(
+    storage: Storage, capabilities: Sequence[ReadCapability]
+) -> dict[GlobalId, tuple[Made, ...]]:
+    """What each collection is made of. As long as that stays the same, so does what is in it."""
+
+    def look(state: State) -> dict[GlobalId, tuple[Made, ...]]:
+        shards = {each.id: shard_held(state, storage._leases, each) for each in capabilities}
+        return {
+            collection: tuple(
+                Made(batch.id, batch.min_time, batch.rows, batch.signed)
+                for batch in shard.batches.values()
+            )
+            for collection, shard in shards.items()
+        }
 
     return storage._store.read(look)
 

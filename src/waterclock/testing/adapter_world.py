@@ -54,6 +54,9 @@ from waterclock.storage.api import Token, WriteCapability
 from waterclock.storage.controller import Storage
 from waterclock.testing.persist_world import open_store
 
+_PATIENCE = 1500
+"""How often a test looks whether what it waits for has happened."""
+
 
 class NoEngine:
     """Compute and evaluator of a world without an engine."""
@@ -205,6 +208,29 @@ class Client:
             return error
         raise AssertionError(f"this went well: {text}")
 
+    async def until_rows(self, query: str, expected: Sequence[tuple[Any, ...]]) -> None:
+        """Wait until the query has these rows, in any order."""
+        found: object = None
+        for _ in range(_PATIENCE):
+            try:
+                found = await self.rows(query)
+                if sorted(found, key=repr) == sorted(expected, key=repr):
+                    return
+            except WaterclockError as error:
+                found = error
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"{query} has {found}, not {expected}")
+
+    async def until_error(self, query: str) -> WaterclockError:
+        """Wait until the query fails; with what."""
+        for _ in range(_PATIENCE):
+            try:
+                await self.rows(query)
+            except WaterclockError as error:
+                return error
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"{query} does not fail")
+
 
 async def taken(response: Response, copied: Sequence[pa.RecordBatch] = ()) -> Result:
     """The response to its end."""
@@ -324,4 +350,21 @@ def in_world(test: Callable[[AdapterWorld], Awaitable[None]]) -> Callable[[Path]
         asyncio.run(inside())
 
     run.__name__, run.__doc__ = test.__name__, test.__doc__
+    return run
+
+
+def with_files(
+    test: Callable[[AdapterWorld, Path], Awaitable[None]],
+) -> Callable[[Path], None]:
+    """A test that is given a world and a folder for files."""
+
+    def run(tmp_path: Path) -> None:
+        async def inside() -> None:
+            folder = tmp_path / "in"
+            folder.mkdir()
+            async with adapter_world(tmp_path / "data") as world:
+                await test(world, folder)
+
+        asyncio.run(inside())
+
     return run

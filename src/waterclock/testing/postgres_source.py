@@ -89,7 +89,7 @@ class Scene:
         rows = {table.output: table.rows for table in found.chosen}
         encoded = found.definition.encoded()
         made = self.world.create(connector.NAME, encoded, POSTGRES.schema, rows)
-        errors = {name: self.world._collection(ERROR_ROWS) for name in rows}
+        errors = {name: self.world.collection(ERROR_ROWS) for name in rows}
         self.description = SourceDescription(
             made.id, "s", made.kind, encoded, made.remap, made.outputs, errors=errors
         )

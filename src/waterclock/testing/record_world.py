@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -29,9 +29,11 @@ from waterclock.storage.sources.api import (
     Kind,
     Messages,
     Probe,
+    Skipping,
     Surroundings,
 )
-from waterclock.storage.sources.status import Health
+from waterclock.storage.sources.skipped import skipped_schema
+from waterclock.storage.sources.status import Health, Statistics
 from waterclock.testing.source_world import Crash, SourceWorld
 
 KIND = "records"
@@ -121,7 +123,9 @@ class RecordWorld:
         grouping: Callable[[], Grouping] | None = None,
         outputs: Sequence[str] | None = None,
         timeline: Timeline[int] = EPOCH_MILLIS,
+        max_errors: int | None = None,
     ) -> None:
+        """`max_errors` is how many messages may be skipped, if any definition skips some."""
         self.upstream = Records(topics)
         self.world = SourceWorld()
         self.kinds = {KIND: self._kind(grouping)}
@@ -129,6 +133,11 @@ class RecordWorld:
         self.description = self.world.create(
             KIND, b"", SHAPE.schema, schemas, with_errors=True, timeline=timeline
         )
+        if any(each.errors.keeps_bytes for each in topics.values()):
+            tells = len(schemas) > 1
+            relation = self.world.collection(skipped_schema(SHAPE, tells_output=tells))
+            skipping = Skipping(relation, max_errors, tells)
+            self.description = replace(self.description, skipping=skipping)
         self.bound: dict[int, SourceFrontier] = {}
         """What was bound at which time, as far as it is durable."""
         self._ingestion = self.world.ingestion(self.description, self.kinds)
@@ -192,6 +201,17 @@ class RecordWorld:
     def errors(self, topic: str, time: int) -> Counter[tuple[str, str]]:
         """What is wrong at a time."""
         return self.world.contents(self.description.errors[topic], time)
+
+    def skipped(self, time: int) -> Counter[tuple[Any, ...]]:
+        """The messages that are skipped at a time, without when they were bound."""
+        assert self.description.skipping is not None
+        found = self.world.contents(self.description.skipping.relation, time)
+        return Counter({row[1:]: count for row, count in found.items()})
+
+    @property
+    def statistics(self) -> Statistics:
+        """What the source has done since it was started."""
+        return self._ingestion.report().statistics
 
     @property
     def now(self) -> int:

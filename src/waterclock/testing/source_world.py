@@ -244,18 +244,18 @@ class SourceWorld:
 
         The outputs and their errors are on the timeline.
         """
-        ids = {name: self._collection(schema, timeline) for name, schema in outputs.items()}
-        remap = self._collection(shape)
+        ids = {name: self.collection(schema, timeline) for name, schema in outputs.items()}
+        remap = self.collection(shape)
         source = GlobalId.user(self._take_id())
         if not with_errors:
             return SourceDescription(source, "s", kind, definition, remap, ids)
-        errors = {name: self._collection(ERROR_ROWS, timeline) for name in outputs}
-        notes = self._collection(STATE_ROWS)
+        errors = {name: self.collection(ERROR_ROWS, timeline) for name in outputs}
+        notes = self.collection(STATE_ROWS)
         return SourceDescription(
             source, "s", kind, definition, remap, ids, errors=errors, notes=notes
         )
 
-    def _collection(self, schema: Schema, timeline: Timeline[int] = EPOCH_MILLIS) -> GlobalId:
+    def collection(self, schema: Schema, timeline: Timeline[int] = EPOCH_MILLIS) -> GlobalId:
         collection = GlobalId.user(self._take_id())
         description = Description(schema, Writers.STORAGE, timeline)
         start = timeline.frontier(self.now) if timeline == EPOCH_MILLIS else timeline.start()

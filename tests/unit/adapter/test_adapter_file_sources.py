@@ -7,7 +7,6 @@ import contextlib
 import datetime
 import json
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from waterclock.errors import WaterclockError
-from waterclock.testing.adapter_world import AdapterWorld, Client, adapter_world
+from waterclock.testing.adapter_world import AdapterWorld, Client, adapter_world, with_files
 from waterclock.testing.schema_registry import schema_registry
 
 FAST = "WITH (TIMESTAMP INTERVAL = '20ms')"
-
-
-def with_files(
-    test: Callable[[AdapterWorld, Path], Awaitable[None]],
-) -> Callable[[Path], None]:
-    """A test that is given a world and a folder for files."""
-
-    def run(tmp_path: Path) -> None:
-        async def inside() -> None:
-            folder = tmp_path / "in"
-            folder.mkdir()
-            async with adapter_world(tmp_path / "data") as world:
-                await test(world, folder)
-
-        asyncio.run(inside())
-
-    return run
 
 
 async def until(client: Client, query: str, expected: list[tuple[Any, ...]]) -> None:
@@ -118,13 +100,15 @@ async def test_what_can_not_be_read_fails_reads_at_those_times(
         f"can not read the value of {place}: Expected `int | null`, got `str` - at `$.id`"
     )
     assert error.sqlstate == "22P02"
-    assert error.detail == f"The row is partition {one}, offset 10."
+    assert error.detail == f"The row is partition {one}, offset 10, in source f."
     assert error.hint is not None
+    assert "ON DECODE ERROR SKIP" in error.hint
     assert await client.rows(f"SELECT id FROM f AS OF {before}") == [(1,)]
     assert "can not read" in (await client.fails("SUBSCRIBE f")).message
     status = "SELECT status FROM mz_internal.mz_source_statuses"
-    assert await client.rows(status) == [("running",)], "bad data does not stop it"
-    assert await client.rows('SELECT "offset" FROM f_progress') == [(22,)]
+    await until(client, status, [("error",)])
+    progress = await client.rows('SELECT "offset" FROM f_progress')
+    assert progress == [(22,)], "bad data does not stop it"
     await client.tag("DROP SOURCE f")
 
 

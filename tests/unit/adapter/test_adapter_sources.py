@@ -66,7 +66,7 @@ async def test_a_table_that_failed_alone_is_shown(world: AdapterWorld) -> None:
     report = world.core.sources.reports()[0]
     table = next(i for i in catalog.items() if i.name == "bids")
     failed = {table.id: Status(Health.FAILED, 5000, SourceFault("gone", hint="Mend it."))}
-    shown = {each.id: each for each in statuses(catalog, [replace(report, failed=failed)])}
+    shown = {each.id: each for each in statuses(catalog, [replace(report, failed=failed)], {})}
     assert shown[str(table.id)].status == "failed"
     assert shown[str(table.id)].error == "gone"
     assert shown[str(report.id)].status != "failed"

@@ -20,8 +20,8 @@ from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planned_source import PlannedSource
 from waterclock.adapter.sequencer.messages import (
     PlannedMessages,
-    declared_columns,
     planned_messages,
+    shown_columns,
 )
 from waterclock.adapter.sequencer.naming import full_name
 from waterclock.catalog.objects import Column, Connection
@@ -213,18 +213,21 @@ class _Reader:
         statement = replace(self._statement, columns=wanted.columns or None)
         messages = planned_messages(self._session, statement, f'topic "{topic}"', topic)
         connections = self._session.front.core.connection_settings
+        rows = decoding_of(messages.definition, connections).schema
         return _Table(
             name,
             self._defined(topic, messages.definition),
             messages,
-            decoding_of(messages.definition, connections).schema,
-            declared_columns(statement),
+            rows,
+            shown_columns(statement, rows),
             wanted.local or ObjectName((wanted.upstream.parts[-1],)),
         )
 
     def ends(self, topic: str) -> KafkaDefinition:
         """The transaction topic."""
-        statement = replace(self._statement, columns=None, envelope=None)
+        statement = replace(
+            self._statement, columns=None, envelope=None, on_error=None, errors=None
+        )
         found = planned_messages(self._session, statement, f'topic "{topic}"', topic).definition
         if isinstance(found.value, JsonDefinition):
             found = msgspec.structs.replace(found, value=json_ends())

@@ -263,7 +263,7 @@ async def _rows(session: SqlSession, plan: Plan, moment: Moment) -> pa.Table:
     simple = plan.bound.simple
     if simple is None:
         return await reading.evaluate(moment, plan.bound.sql, plan.inputs, session.cancellation)
-    await reading.complete(moment, [simple.source])
+    await reading.complete(moment, [simple.source], session.cancellation)
     await reading.check_errors(moment, [simple.source], session.cancellation)
     return await pick(session.front, moment, simple, plan.inputs[simple.source], session)
 

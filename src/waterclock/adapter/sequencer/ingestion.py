@@ -32,6 +32,11 @@ from waterclock.adapter.sequencer import (
     s3_sources,
     webhook_sources,
 )
+from waterclock.adapter.sequencer.decode_errors import (
+    max_errors,
+    refuse_decode_errors,
+    skips_errors,
+)
 from waterclock.adapter.sequencer.messages import (
     SOURCE_OPTIONS,
     declared_columns,
@@ -76,6 +81,7 @@ from waterclock.storage.sources.api import STATE_ROWS
 from waterclock.storage.sources.errors import TransientFault
 from waterclock.storage.sources.generators import connector as load_generators
 from waterclock.storage.sources.generators.api import Options
+from waterclock.storage.sources.skipped import skipped_schema
 
 if TYPE_CHECKING:
     from waterclock.adapter.session import SqlSession
@@ -90,6 +96,8 @@ class Beside:
 
     errors: Mapping[str, GlobalId]
     notes: GlobalId | None
+    skipped_columns: tuple[Column, ...] | None = None
+    """The columns of the relation of what is skipped, if there is to be one."""
 
     @property
     def schemas(self) -> dict[GlobalId, Schema]:
@@ -178,7 +186,8 @@ def _collections(made: NewSource, planned: PlannedSource) -> dict[GlobalId, Sche
         assert made.remap is not None
         found[made.remap] = planned.progress.schema
     relations = made.subsources if planned.is_split else (made.source,)
-    return found | {relation.id: relation.schema for relation in relations}
+    beside = () if made.skipped is None else (made.skipped,)
+    return found | {relation.id: relation.schema for relation in (*relations, *beside)}
 
 
 def _made(
@@ -204,6 +213,7 @@ def _made(
     beside = Beside(
         {name: draft.numbers.id() for name in wanted if planned.is_fallible},
         draft.numbers.id() if planned.takes_notes else None,
+        _skipped_columns(statement, planned),
     )
     definition = SourceDefinition(
         planned.shown_as or planned.kind,
@@ -225,10 +235,21 @@ def _made(
         definition,
         draft.catalog.cluster(named).oid,
         progress_columns=_progress_columns(planned),
-        progress_name=_progress_name(session, draft, site, statement.progress),
+        progress_name=_name_beside(session, draft, site, statement.progress, "progress"),
         subsources=subsources,
+        skipped_columns=beside.skipped_columns,
+        skipped_name=_name_beside(session, draft, site, statement.errors, "errors"),
     )
     return made, beside
+
+
+def _skipped_columns(
+    statement: ast.CreateSource, planned: PlannedSource
+) -> tuple[Column, ...] | None:
+    """The columns of the relation of what can not be read, if that is skipped."""
+    if planned.progress is None or not skips_errors(statement):
+        return None
+    return _shown(skipped_schema(planned.progress, tells_output=planned.is_split).columns)
 
 
 def _progress_columns(planned: PlannedSource) -> tuple[Column, ...] | None:
@@ -250,6 +271,7 @@ def _kept(statement: ast.CreateSource, planned: PlannedSource, beside: Beside) -
         errors={name: str(collection) for name, collection in beside.errors.items()},
         notes=None if beside.notes is None else str(beside.notes),
         kind=None if planned.shown_as is None else planned.kind,
+        max_errors=max_errors(statement),
     )
 
 
@@ -300,8 +322,8 @@ def _is_taken(session: SqlSession, draft: Draft, site: Site) -> bool:
     return draft.catalog.find(name_of(name.parts), session.scope) is not None
 
 
-def _progress_name(
-    session: SqlSession, draft: Draft, site: Site, name: ObjectName | None
+def _name_beside(
+    session: SqlSession, draft: Draft, site: Site, name: ObjectName | None, what: str
 ) -> str | None:
     """The name asked for, which is in the source's schema."""
     if name is None:
@@ -310,7 +332,7 @@ def _progress_name(
         namespace = draft.catalog.target(name_of(name.parts), session.scope)
         if namespace.oid != site.namespace:
             raise Unsupported(
-                "the progress of a source can not be in another schema than the source",
+                f"the {what} of a source can not be in another schema than the source",
                 hint="Give the name without a schema.",
             )
     return name.parts[-1]
@@ -406,6 +428,7 @@ def _load_generator(session: SqlSession, statement: ast.CreateSource) -> Planned
     ):
         if given:
             raise Unsupported(f"{clause} is not supported for load generators")
+    refuse_decode_errors(statement, "load generators", "Nothing of what they make is decoded.")
     if declared_columns(statement) is not None:
         raise Unsupported("columns of load generators can be named, but have their types")
     known = _GENERATOR_OPTIONS.get(connector.kind, ("tick interval",))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planned_source import PlannedSource
 from waterclock.adapter.sequencer import debezium_sources
-from waterclock.adapter.sequencer.messages import declared_columns, planned_messages
+from waterclock.adapter.sequencer.messages import planned_messages, shown_columns
 from waterclock.adapter.sequencer.naming import full_name
 from waterclock.adapter.sequencer.source_connections import connection_of
 from waterclock.sql import ast, options
@@ -53,8 +53,7 @@ def planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
     settings = core.connection_settings(connection.id)
     definition = define(connection.id, settings, wanted, messages.definition, core.runtime.wall_ms)
     rows = decoding_of(messages.definition, core.connection_settings).schema
-    shown = declared_columns(statement)
-    is_whole = shown is not None and len(shown) == len(rows.columns)
+    shown = shown_columns(statement, rows)
     return PlannedSource(
         kafka.NAME,
         definition.encoded(),
@@ -67,7 +66,7 @@ def planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
         value_format=messages.value_format,
         is_fallible=True,
         takes_notes=messages.definition.takes_notes,
-        columns={OUTPUT: shown} if shown is not None and is_whole else {},
+        columns={} if shown is None else {OUTPUT: shown},
         connector=replace(
             external, connection=full_name(core.current, connection.namespace, connection.name)
         ),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from waterclock.adapter.errors import Unsupported
+from waterclock.adapter.sequencer.decode_errors import refuse_decode_errors, with_error_column
 from waterclock.adapter.sequencer.messages import (
     PlannedMessages,
     declared_columns,
@@ -86,7 +87,7 @@ def planned_lines(
     delimiter = chosen.delimiter if isinstance(chosen, CsvFormat) else None
     values = decoding_of(messages.definition, session.front.core.connection_settings).schema
     rows = Schema((*values.columns, *path_columns.columns))
-    declared = declared_columns(statement)
+    declared = with_error_column(declared_columns(statement), messages.definition.errors)
     if declared is None or len(declared) != len(values.columns):
         declared = tuple(Column(c.name, pg_type_of(c.type), c.nullable) for c in values.columns)
     return PlannedLines(
@@ -106,6 +107,7 @@ def planned_parquet(
         statement.envelope is not None and statement.envelope.kind is not EnvelopeKind.NONE
     ):
         raise Unsupported("INCLUDE and ENVELOPE are not supported for Parquet")
+    refuse_decode_errors(statement, "Parquet", "A file is read as a whole, or is an error.")
     statement, in_path = _without_path_columns(statement, hive)
     path_columns = _held(in_path)
     PathColumns(path_columns).require_typed()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, assert_never
 from waterclock.adapter.connections import settings_of
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planning import name_of
+from waterclock.adapter.sequencer.decode_errors import decode_errors, with_error_column
 from waterclock.catalog import privileges
 from waterclock.catalog.objects import Column, Connection, Privilege
 from waterclock.model.ids import GlobalId
@@ -61,6 +62,7 @@ from waterclock.storage.formats.api import (
     UpsertDefinition,
 )
 from waterclock.storage.formats.choice import registry_at
+from waterclock.storage.sources.decode_errors import FAIL
 from waterclock.storage.sources.errors import InvalidSource
 
 if TYPE_CHECKING:
@@ -125,7 +127,9 @@ def planned_messages(
         include=include,
         envelope=envelope,
         long_offsets=long_offsets,
+        errors=decode_errors(statement),
     )
+    _require_separable(definition)
     return PlannedMessages(
         definition,
         tuple(reader.connections),
@@ -151,6 +155,34 @@ def require_unlimited(name: str, declared: PgType) -> None:
         raise Unsupported(
             f'column "{name}" of a source can not have a limited type',
             hint="Declare it without a length, and cast it in a view.",
+        )
+
+
+def shown_columns(statement: ast.CreateSource, rows: Schema) -> tuple[Column, ...] | None:
+    """All columns of the source as they are shown, if the declared ones are all but the one of
+    errors.
+    """
+    errors = decode_errors(statement)
+    shown = with_error_column(declared_columns(statement), errors)
+    return shown if shown is not None and len(shown) == len(rows.columns) else None
+
+
+def _require_separable(definition: MessageDefinition) -> None:
+    """Raise if messages that can not be read can not be told apart from the others' meaning."""
+    envelope, errors = definition.envelope, definition.errors
+    if errors == FAIL or isinstance(envelope, PlainDefinition | UpsertDefinition):
+        return
+    chosen = "INLINE" if errors.column is not None else "SKIP"
+    if isinstance(envelope, MaterializeDefinition):
+        raise Unsupported(
+            f"ON DECODE ERROR {chosen} is not supported with ENVELOPE MATERIALIZE",
+            detail="Statements of progress count all updates, so none can be left out.",
+        )
+    if not isinstance(definition.value, JsonDefinition):
+        raise Unsupported(
+            f"ON DECODE ERROR {chosen} with ENVELOPE DEBEZIUM is supported for FORMAT JSON only",
+            detail="A change in Avro that can not be read does not say which row it is about, and"
+            " the changes after it would not fit what is there.",
         )
 
 

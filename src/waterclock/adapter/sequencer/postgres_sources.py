@@ -17,6 +17,11 @@ from waterclock.adapter.connections import settings_of
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planned_source import PlannedSource
 from waterclock.adapter.planning import name_of
+from waterclock.adapter.sequencer.decode_errors import (
+    decode_errors,
+    skips_errors,
+    with_error_column,
+)
 from waterclock.adapter.sequencer.naming import full_name
 from waterclock.adapter.sources import KeptSource
 from waterclock.catalog import privileges
@@ -88,7 +93,8 @@ def planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
 
 def columns_of(table: postgres_definition.UpstreamTable) -> tuple[Column, ...]:
     """The columns of a table as they are shown."""
-    return tuple(Column(c.name, c.held, c.nullable) for c in table.columns)
+    columns = tuple(Column(c.name, c.held, c.nullable) for c in table.columns)
+    return with_error_column(columns, table.errors) or columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +124,14 @@ def more_tables(session: SqlSession, source: Source, action: AddTables) -> MoreT
     given = [_columns(asked.get(option)) for option in _COLUMN_OPTIONS]
     as_text, excluded = ([*old, *new] for old, new in zip(inherited, given, strict=True))
     may_be_gone = frozenset(column for old in inherited for column in old)
-    wanted = Wanted(known.publication, names, None, as_text, excluded, may_be_gone)
+    if skips_errors(made.statement):
+        raise Unsupported(
+            f"tables cannot be added to source {source.name}",
+            detail="It has ON DECODE ERROR SKIP.",
+            hint="Create another source for them.",
+        )
+    errors = decode_errors(made.statement)
+    wanted = Wanted(known.publication, names, None, as_text, excluded, may_be_gone, errors)
     found = define_more(settings, known, wanted)
     undo = partial(remove, settings, known.publication, found.published)
     return MoreTables(found, undo)
@@ -158,7 +171,8 @@ def _wanted(connector: ExternalConnector, statement: ast.CreateSource) -> Wanted
             " with FOR TABLES.",
         )
     wanted = Wanted(
-        None if named is None else options.text(named),
+        errors=decode_errors(statement),
+        publication=None if named is None else options.text(named),
         as_text=_columns(asked.get("text columns")),
         excluded=_columns(asked.get("exclude columns")),
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from waterclock.adapter.connections import open_secret
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planned_source import PlannedSource
-from waterclock.adapter.sequencer.messages import declared_columns, planned_messages
+from waterclock.adapter.sequencer.messages import planned_messages, shown_columns
 from waterclock.adapter.sequencer.secret_options import secret_of
 from waterclock.catalog.objects import Secret
 from waterclock.sql import ast, options
@@ -61,8 +61,7 @@ def planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
     key = None if secret is None else open_secret(core.current, secret.id, core.secrets)
     definition = define(wanted, key, messages.definition)
     rows = decoding_of(messages.definition, core.connection_settings).schema
-    columns = declared_columns(statement)
-    is_whole = columns is not None and len(columns) == len(rows.columns)
+    columns = shown_columns(statement, rows)
     shown = tuple(
         shown_auth if shown_auth is not None and each.name == _AUTH else each
         for each in external.options
@@ -78,7 +77,7 @@ def planned(session: SqlSession, statement: ast.CreateSource) -> PlannedSource:
         value_format=messages.value_format,
         is_fallible=True,
         takes_notes=True,
-        columns={pubnub.OUTPUT: columns} if columns is not None and is_whole else {},
+        columns={} if columns is None else {pubnub.OUTPUT: columns},
         connector=replace(external, options=shown),
         notices=_notices(definition.origin, key),
     )

@@ -62,6 +62,7 @@ from waterclock.storage.formats.api import (
     UpsertDefinition,
 )
 from waterclock.storage.formats.choice import registry_at
+from waterclock.storage.sources.decode_errors import FAIL
 from waterclock.storage.sources.errors import InvalidSource
 from waterclock.storage.sources.kafka import connector as kafka
 from waterclock.storage.sources.kafka.definition import OUTPUT, KafkaDefinition, decoded
@@ -158,6 +159,12 @@ def _source(session: SqlSession, catalog: Catalog, name: ObjectName) -> Source:
         raise Unsupported(
             f"columns cannot be added to {described}",
             detail="That is possible with ENVELOPE NONE and UPSERT.",
+            hint="Create another source that reads the topic from its beginning.",
+        )
+    if decoded(kept.connector).messages.errors != FAIL:
+        raise Unsupported(
+            f"columns cannot be added to {described}",
+            detail="It has ON DECODE ERROR SKIP or INLINE.",
             hint="Create another source that reads the topic from its beginning.",
         )
     return found

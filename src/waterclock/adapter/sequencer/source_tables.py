@@ -48,7 +48,7 @@ from waterclock.catalog.objects import (
     Source,
     Subsource,
 )
-from waterclock.catalog.sources import SubsourceDefinition, create_subsource
+from waterclock.catalog.sources import SKIPPED, SubsourceDefinition, create_subsource
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
 from waterclock.model.schema import Schema
@@ -326,7 +326,9 @@ def _parts(
         item = catalog.find(name_of(name.parts), session.scope)
         if item is None and action.if_exists:
             session.notify(Notice(f'relation "{name.parts[-1]}" does not exist, skipping'))
-        elif not isinstance(item, Subsource) or item.source != source.id:
+        elif (
+            not isinstance(item, Subsource) or item.source != source.id or item.upstream == SKIPPED
+        ):
             raise UnknownRelation(f'source "{source.name}" has no table "{name.parts[-1]}"')
         elif item not in found:
             found.append(item)

@@ -143,7 +143,7 @@ async def _feed(
                 f"UP TO {up_to} is before the time at which the subscription begins, {moment.time}"
             )
         reading, cancelled = session.front.reading, session.cancellation
-        await reading.complete(moment, [source.collection])
+        await reading.complete(moment, [source.collection], cancelled)
         await reading.check_errors(moment, [source.collection], cancelled)
         columns = source.schema.project(shape.needed)
         contents = None

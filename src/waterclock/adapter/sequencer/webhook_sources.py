@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planned_source import PlannedSource
 from waterclock.adapter.retention import RETAIN
+from waterclock.adapter.sequencer.decode_errors import refuse_decode_errors
 from waterclock.adapter.sequencer.messages import declared_columns, declared_schema
 from waterclock.adapter.sequencer.secret_options import secret_of
 from waterclock.adapter.webhooks.checks import ALGORITHMS, ENCODINGS, KEY_ENCODINGS, Template
@@ -104,6 +105,9 @@ def _require_nothing_else(statement: ast.CreateSource) -> None:
                 f"{clause} can not stand there in a webhook source",
                 hint="Write FROM WEBHOOK BODY FORMAT ... INCLUDE ... CHECK (...), in this order.",
             )
+    refuse_decode_errors(
+        statement, "webhooks", "A request that can not be read is answered with status 400."
+    )
     if statement.progress is not None:
         raise Unsupported(
             "a webhook source has no progress",

@@ -269,6 +269,22 @@ class SourceStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectStatus:
+    """Whether a source, a view or an index can be read, since when, and if not, why not.
+
+    `blamed` is the id of what is in error or has stalled: itself, or something that it is made
+    from.
+    """
+
+    id: str
+    status: str
+    error: str | None = None
+    details: str | None = None
+    last_change: datetime.datetime | None = None
+    blamed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SourceStatistics:
     """How much a source has done since the server started, and where it stands.
 
@@ -285,6 +301,10 @@ class SourceStatistics:
     offset_known: int | None
     offset_committed: int | None
     lag_ms: int | None
+    undecodable: int = 0
+    """How many messages could not be read."""
+    skipped: int = 0
+    """How many of them are skipped now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +366,7 @@ class CatalogImage:
     clusters: tuple[Cluster, ...] = ()
     source_statuses: tuple[SourceStatus, ...] = ()
     source_statistics: tuple[SourceStatistics, ...] = ()
+    object_statuses: tuple[ObjectStatus, ...] = ()
     hydration: tuple[Hydration, ...] = ()
     dependencies: tuple[Dependency, ...] = ()
     settings: tuple[Setting, ...] = ()

@@ -146,12 +146,23 @@ MZ_RELATIONS: tuple[tuple[str, str, Columns], ...] = (
     ),
     (
         MZ_INTERNAL,
+        "mz_object_statuses",
+        (
+            *(("id", _TEXT), ("name", _TEXT), ("type", _TEXT)),
+            *(("last_status_change_at", _TIMESTAMPTZ), ("status", _TEXT)),
+            *(("error", _TEXT), ("details", _JSONB)),
+            *(("blamed_id", _TEXT), ("blamed_name", _TEXT)),
+        ),
+    ),
+    (
+        MZ_INTERNAL,
         "mz_source_statistics",
         (
             *(("id", _TEXT), ("messages_received", _INT8), ("bytes_received", _INT8)),
             *(("updates_committed", _INT8), ("snapshot_records_known", _INT8)),
             *(("snapshot_records_staged", _INT8), ("offset_known", _INT8)),
             *(("offset_committed", _INT8), ("lag_ms", _INT8)),
+            *(("messages_undecodable", _INT8), ("messages_skipped", _INT8)),
         ),
     ),
     (

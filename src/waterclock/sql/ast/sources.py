@@ -112,6 +112,24 @@ class Envelope:
     options: tuple[Option, ...] = ()
 
 
+class OnError(Enum):
+    FAIL = "FAIL"
+    SKIP = "SKIP"
+    INLINE = "INLINE"
+
+
+@dataclass(frozen=True, slots=True)
+class OnDecodeError:
+    """ON DECODE ERROR: what becomes of a message that can not be read.
+
+    `column` names the column of INLINE that tells what is wrong.
+    """
+
+    policy: OnError
+    column: Identifier | None = None
+    options: tuple[Option, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class WebhookConnector:
     """Requests that others POST to the server.
@@ -162,7 +180,10 @@ Subsources = AllTables | TheseTables | TablesOfSchemas
 
 @dataclass(frozen=True, slots=True)
 class CreateSource:
-    """`columns` are other names for the source's columns or, with types, what messages have."""
+    """`columns` are other names for the source's columns or, with types, what messages have.
+
+    `progress` and `errors` are the names that EXPOSE gives to the relations beside the source.
+    """
 
     name: ObjectName
     connector: Connector
@@ -175,6 +196,8 @@ class CreateSource:
     subsources: Subsources | None = None
     progress: ObjectName | None = None
     options: tuple[Option, ...] = ()
+    on_error: OnDecodeError | None = None
+    errors: ObjectName | None = None
 
 
 @dataclass(frozen=True, slots=True)

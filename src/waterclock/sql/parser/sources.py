@@ -19,6 +19,8 @@ from waterclock.sql.ast.sources import (
     Formats,
     Include,
     LoadGenerator,
+    OnDecodeError,
+    OnError,
     PlainFormat,
     Subsources,
     TablesOfSchemas,
@@ -33,7 +35,7 @@ from waterclock.sql.stream import TokenStream
 from waterclock.sql.tokens import Kind
 from waterclock.sql.types import type_name
 
-_CLAUSES = ("format", "key", "include", "envelope", "for", "expose", "with")
+_CLAUSES = ("format", "key", "include", "envelope", "for", "expose", "on", "with")
 _EXTERNAL = (
     ("kafka",),
     ("postgres",),
@@ -66,6 +68,8 @@ def create_source(stream: TokenStream) -> CreateSource:
         clauses.subsources,
         clauses.progress,
         clauses.options,
+        clauses.on_error,
+        clauses.errors,
     )
 
 
@@ -194,6 +198,8 @@ class _Clauses:
     subsources: Subsources | None = None
     progress: ObjectName | None = None
     options: tuple[Option, ...] = ()
+    on_error: OnDecodeError | None = None
+    errors: ObjectName | None = None
     seen: set[str] = field(default_factory=set)
 
     def take(self, clause: str, stream: TokenStream) -> None:
@@ -202,7 +208,9 @@ class _Clauses:
         self.seen.add(clause)
 
 
-_SOURCE_CLAUSES = frozenset({"format", "include", "envelope", "for", "expose", "with"})
+_SOURCE_CLAUSES = frozenset(
+    {"format", "include", "envelope", "for", "expose", "expose errors", "on", "with"}
+)
 _TABLE_CLAUSES = frozenset({"format", "include", "envelope", "with"})
 _SINK_CLAUSES = frozenset({"format", "envelope", "with"})
 
@@ -211,6 +219,8 @@ def _clauses(stream: TokenStream, allowed: frozenset[str]) -> _Clauses:
     found = _Clauses()
     while not stream.at_end():
         word = "format" if at_formats(stream) else stream.token.value
+        if "expose errors" in allowed and stream.at("expose", "errors"):
+            word = "expose errors"
         if stream.token.kind is not Kind.WORD or word not in allowed:
             stream.fail()
         found.take(word, stream)
@@ -226,10 +236,27 @@ def _clauses(stream: TokenStream, allowed: frozenset[str]) -> _Clauses:
             case "expose":
                 stream.expect("expose", "progress", "as")
                 found.progress = stream.object_name()
+            case "expose errors":
+                stream.expect("expose", "errors", "as")
+                found.errors = stream.object_name()
+            case "on":
+                found.on_error = _on_decode_error(stream)
             case _:
                 stream.expect("with")
                 found.options = options(stream)
     return found
+
+
+def _on_decode_error(stream: TokenStream) -> OnDecodeError:
+    """`ON DECODE ERROR { FAIL | SKIP [(option, ...)] | INLINE [AS column] }`."""
+    stream.expect("on", "decode", "error")
+    if stream.accept("skip"):
+        return OnDecodeError(OnError.SKIP, None, maybe_options(stream))
+    if stream.accept("inline"):
+        column = stream.label() if stream.accept("as") else None
+        return OnDecodeError(OnError.INLINE, column)
+    stream.expect("fail")
+    return OnDecodeError(OnError.FAIL)
 
 
 def _subsources(stream: TokenStream) -> Subsources:

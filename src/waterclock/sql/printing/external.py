@@ -22,6 +22,7 @@ from waterclock.sql.ast.sources import (
     Formats,
     Include,
     LoadGenerator,
+    OnDecodeError,
     PlainFormat,
     Subsources,
     TablesOfSchemas,
@@ -44,7 +45,7 @@ from waterclock.sql.quoting import quote_ident, quote_literal
 
 
 def source_text(statement: CreateSource) -> str:
-    progress = statement.progress
+    progress, errors = statement.progress, statement.errors
     return joined(
         "CREATE SOURCE",
         exists_words(statement.if_not_exists),
@@ -56,8 +57,10 @@ def source_text(statement: CreateSource) -> str:
         _formats(statement.formats),
         _include(statement.include),
         _envelope(statement.envelope),
+        _on_error(statement.on_error),
         _subsources(statement.subsources),
         f"EXPOSE PROGRESS AS {name_text(progress)}" if progress is not None else "",
+        f"EXPOSE ERRORS AS {name_text(errors)}" if errors is not None else "",
         with_list(statement.options),
     )
 
@@ -200,6 +203,13 @@ def _envelope(envelope: Envelope | None) -> str:
     if envelope is None:
         return ""
     return joined("ENVELOPE", envelope.kind.value, option_list(envelope.options))
+
+
+def _on_error(chosen: OnDecodeError | None) -> str:
+    if chosen is None:
+        return ""
+    column = f"AS {quote_ident(chosen.column.name)}" if chosen.column is not None else ""
+    return joined("ON DECODE ERROR", chosen.policy.value, column, option_list(chosen.options))
 
 
 def _subsources(subsources: Subsources | None) -> str:

@@ -53,15 +53,16 @@ def _without_registry(definition: MessageDefinition) -> MessageDefinition:
 def envelope_of(definition: MessageDefinition) -> Envelope:
     """What such messages mean for the contents."""
     if isinstance(definition.envelope, PlainDefinition):
-        return Plain()
+        return Plain(definition.errors.column)
     decoding = decoding_of(_without_registry(definition))
     rows = row_schema(decoding.schema)
     match definition.envelope:
         case UpsertDefinition():
             assert isinstance(decoding, RowDecoding)
-            return Upsert(rows, decoding.key_columns)
+            inline = definition.errors.column is not None
+            return Upsert(rows, decoding.key_columns, inline=inline)
         case DebeziumDefinition():
-            return Debezium(rows)
+            return Debezium(rows, inline=definition.errors.column is not None)
         case MaterializeDefinition(keeps_times=keeps_times):
             return Materialize(rows, keeps_times=keeps_times)
         case _:

@@ -12,11 +12,15 @@ upstream is another one. It can not be told from what was seen, so it is an erro
 A first copy of the table (snapshot) has no places. While nothing else has come, a row of it that is
 in the contents already is the same one, if it has a key (`copied`). After the first change no such
 row can be told from a new one, so it is an error. A change without any position is taken as it is.
+
+A row that can not be held is an error that comes with one change and goes with another, as rows do
+(`unheld_rows`). With INLINE it is a row, and so is a message that is no change at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -39,8 +43,9 @@ from waterclock.storage.envelopes.debezium_messages import (
     TRANSACTION_PLACE,
 )
 from waterclock.storage.envelopes.noting import noted
-from waterclock.storage.envelopes.plain import where
+from waterclock.storage.envelopes.plain import where, wrong_records
 from waterclock.storage.envelopes.positions import Position
+from waterclock.storage.envelopes.unheld_rows import subjects
 from waterclock.storage.reclock.progress import Partition
 from waterclock.storage.sources.api import (
     ERROR,
@@ -50,6 +55,7 @@ from waterclock.storage.sources.api import (
     Messages,
     Standing,
 )
+from waterclock.storage.sources.decode_errors import UNHELD_AFTER, UNHELD_BEFORE
 
 Mask = npt.NDArray[np.bool_]
 _LATE_SNAPSHOT = (
@@ -126,8 +132,11 @@ class Debezium:
     Implements `Stateful` too: during a first copy it keeps state on disk.
     """
 
-    def __init__(self, rows: pa.Schema) -> None:
-        """`rows` is the schema of the output's rows."""
+    def __init__(self, rows: pa.Schema, *, inline: bool = False) -> None:
+        """`rows` is the schema of the output's rows. With `inline` these tell what is wrong."""
+        self._inline = inline
+        self._unheld_copies: set[str] = set()
+        """Rows of a first copy that can not be held and are known."""
         self._rows = pa.schema([field.with_nullable(True) for field in rows])
         self._courses: dict[str, Course] = {}
         self._standing: Standing | None = None
@@ -140,6 +149,7 @@ class Debezium:
         notes = standing.notes()
         self._courses = {key: msgspec.json.decode(n, type=Course) for key, n in notes.items()}
         self._standing = standing
+        self._unheld_copies = set()
         if standing.state is not None and standing.state.record is not None:
             self._copied.open(standing, len(self._rows))
         else:
@@ -164,6 +174,8 @@ class Debezium:
                 continue
             touched.add(_note(each.partition))
             accepted = self._accepted(each, errors)
+            if not self._inline:
+                errors += _unheld_rows(each, accepted)
             rows += self._changed(each.batch, accepted)
         self._follow_copy(rows)
         return Changes(rows, errors, {key: noted(self._courses[key]) for key in touched})
@@ -173,10 +185,12 @@ class Debezium:
         batch = messages.batch
         course = self._courses.setdefault(_note(messages.partition), Course({}))
         accepted = np.zeros(batch.num_rows, np.bool_)
+        records = wrong_records(messages)
         for place, is_new in enumerate(self._judged(batch, course)):
             if isinstance(is_new, str):
                 key = where(messages, batch.column(OFFSET)[place].as_py())
-                errors.append(ErrorUpdate(key, is_new, 1))
+                record = records.get(place)
+                errors.append(ErrorUpdate(key, is_new, 1, record is not None, record))
             else:
                 accepted[place] = is_new
         return accepted
@@ -187,11 +201,19 @@ class Debezium:
         columns = [batch.column(name).to_pylist() for name in names]
         both = [batch.column(OP), batch.column(BEFORE), batch.column(AFTER)]
         changes = digest_bytes(digests(both, batch.num_rows))
-        copies, are_here = self._copies(batch, course)
-        told = zip(*columns, changes, copies, are_here, strict=True)
-        for lane, commit, branch, place, moment, snapshot, keyed, error, digest, *copied in told:
-            if error is not None:
+        unheld = _unheld(batch)
+        for place, rows in unheld.items():
+            changes[place] = _digest_with(changes[place], rows)
+        copies, are_here = self._copies(batch, course, unheld)
+        told_in_rows = _are_rows(batch, inline=self._inline)
+        told = zip(*columns, changes, told_in_rows, copies, are_here, strict=True)
+        for values in told:
+            lane, commit, branch, place, moment, snapshot, keyed, error, *rest = values
+            digest, is_row, *copied = rest
+            if error is not None and not is_row:
                 yield error
+            elif error is not None:
+                yield True
             elif snapshot:
                 yield self._is_new_copy(course, *copied, keyed=keyed)
             elif lane is None:
@@ -207,7 +229,7 @@ class Debezium:
                     yield str(why)
 
     def _copies(
-        self, batch: pa.RecordBatch, course: Course
+        self, batch: pa.RecordBatch, course: Course, unheld: Mapping[int, Sequence[str]]
     ) -> tuple[Sequence[bytes], Sequence[bool]]:
         """The digests of the rows after changes, and which of these are here, if any is a copy."""
         if course.has_changes or not pc.any(batch.column(SNAPSHOT)).as_py():
@@ -216,7 +238,16 @@ class Debezium:
             assert self._standing is not None, "an envelope is resumed before all messages"
             self._copied.open(self._standing, len(self._rows))
         found = digests(batch.column(AFTER).flatten(), batch.num_rows)
-        return digest_bytes(found), self._copied.known(found).tolist()
+        copies, are_here = digest_bytes(found), self._copied.known(found).tolist()
+        if unheld and not self._unheld_copies:
+            self._unheld_copies = {subject for subject, _ in self._standing_errors()}
+        for place, (_, subject) in unheld.items():
+            copies[place] = _digest_with(b"", [subject])
+            are_here[place] = subject in self._unheld_copies
+        return copies, are_here
+
+    def _standing_errors(self) -> Sequence[tuple[str, str]]:
+        return () if self._standing is None else self._standing.errors()
 
     def _is_new_copy(
         self, course: Course, digest: bytes, is_here: bool, *, keyed: bool
@@ -249,6 +280,50 @@ class Debezium:
                 diffs = pa.repeat(pa.scalar(diff, pa.int64()), len(kept))
                 schema = self._rows.append(pa.field(DIFF, pa.int64(), nullable=False))
                 yield pa.RecordBatch.from_arrays([*kept.flatten(), diffs], schema=schema)
+
+
+def _unheld(batch: pa.RecordBatch) -> dict[int, tuple[str, str]]:
+    """The subjects of the rows before and after that can not be held, by the place of the change;
+    empty if one is held, or if there is none.
+    """
+    before, after = _unheld_column(batch, UNHELD_BEFORE), _unheld_column(batch, UNHELD_AFTER)
+    nothing = ("", "")
+    return {
+        place: (before.get(place, nothing)[0], after.get(place, nothing)[0])
+        for place in before.keys() | after.keys()
+    }
+
+
+def _unheld_column(batch: pa.RecordBatch, name: str) -> Mapping[int, tuple[str, str]]:
+    return subjects(batch.column(name)) if name in batch.schema.names else {}
+
+
+def _unheld_rows(messages: Messages, accepted: Mask) -> Iterator[ErrorUpdate]:
+    """What becomes wrong, and what is no longer wrong, with the changes that count."""
+    batch, records = messages.batch, wrong_records(messages)
+    gone, come = _unheld_column(batch, UNHELD_BEFORE), _unheld_column(batch, UNHELD_AFTER)
+    for place in np.flatnonzero(accepted).tolist() if gone or come else ():
+        if place in gone:
+            yield ErrorUpdate(*gone[place], -1, is_skippable=True)
+        if place in come:
+            yield ErrorUpdate(*come[place], 1, True, records.get(place))
+
+
+def _are_rows(batch: pa.RecordBatch, *, inline: bool) -> Sequence[bool]:
+    """Which of the messages in error are rows that tell so."""
+    if not inline:
+        return [False] * batch.num_rows
+    last = batch.column(AFTER).flatten()[-1]
+    found: Sequence[bool] = last.is_valid().to_pylist()
+    return found
+
+
+def _digest_with(digest: bytes, texts: Iterable[str]) -> bytes:
+    """The digest of a change with rows of which there is only the text."""
+    found = hashlib.sha256(digest)
+    for text in texts:
+        found.update(hashlib.sha256(text.encode()).digest())
+    return found.digest()[:16]
 
 
 def _note(partition: Partition) -> str:

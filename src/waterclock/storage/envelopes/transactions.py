@@ -350,6 +350,8 @@ def _joined(messages: Sequence[Messages]) -> list[Messages]:
 
 
 def _concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    table = pa.Table.from_batches([batch for batch in batches if batch.num_rows] or batches[:1])
+    filled = [batch for batch in batches if batch.num_rows] or batches[:1]
+    tables = [pa.Table.from_batches([batch]) for batch in filled]
+    table = pa.concat_tables(tables, promote_options="default")  # older notes have fewer columns
     arrays = [pa.concat_arrays(c.chunks) if c.num_chunks > 1 else c.chunk(0) for c in table.columns]
     return pa.RecordBatch.from_arrays(arrays, schema=table.schema)

@@ -28,6 +28,7 @@ import msgspec
 import pyarrow as pa
 
 from waterclock.model.schema import Column, Schema
+from waterclock.storage.sources.decode_errors import FAIL, DecodeErrors
 
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 RECORDS = pa.schema(
@@ -184,6 +185,7 @@ class MessageDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     include: tuple[Included, ...] = ()
     envelope: EnvelopeDefinition = PlainDefinition()
     long_offsets: bool = False
+    errors: DecodeErrors = FAIL
 
     @property
     def offset_type(self) -> pa.DataType:
@@ -193,6 +195,8 @@ class MessageDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     @property
     def takes_notes(self) -> bool:
         """Whether the envelope has to remember something besides its rows and errors."""
+        if isinstance(self.envelope, UpsertDefinition):
+            return self.errors.column is not None
         return isinstance(self.envelope, DebeziumDefinition | MaterializeDefinition)
 
 

@@ -6,6 +6,9 @@ the value with the name of one of the key's is then left out.
 
 This is for messages that are rows (ENVELOPE NONE and UPSERT). Those of the other envelopes have a
 form of their own, and are decoded beside them; `envelopes.choice` knows which is which.
+
+A message that can not be read has in `mz_error` what is wrong. With INLINE its row tells that too,
+in the last column, and all columns may be null.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ from waterclock.storage.formats.api import (
 from waterclock.storage.formats.choice import Connections, format_of
 from waterclock.storage.formats.jsonb import normal_form
 from waterclock.storage.sources.api import ERROR, OFFSET
+from waterclock.storage.sources.decode_errors import RAW_FIELDS, raw_columns, reasons
 from waterclock.storage.sources.errors import InvalidSource
 
 KEY = "mz_key"
@@ -78,7 +82,11 @@ class RowDecoding:
         values = [c for c, kept in zip(self._value.columns, self._kept, strict=True) if kept]
         included = [Column(each.name, _INCLUDED[each.what]) for each in self._besides]
         self._schema = Schema((*self._keys, *values, *included))
-        for name in (OFFSET, ERROR, KEY):
+        self._errors = definition.errors
+        if self._errors.column is not None:
+            self._schema = with_error_column(self._schema, self._errors.column)
+        raw = (field.name for field in RAW_FIELDS if self._errors.keeps_bytes)
+        for name in (OFFSET, ERROR, KEY, *raw):
             if name in self._schema.names:
                 raise InvalidSource(f'a column of a source can not be called "{name}"')
 
@@ -99,7 +107,8 @@ class RowDecoding:
             pa.field(DIFF, pa.int64(), nullable=False),
             pa.field(ERROR, pa.string()),
         ]
-        return pa.schema([*fields, pa.field(KEY, pa.string())] if self._is_upsert else fields)
+        fields += [pa.field(KEY, pa.string())] if self._is_upsert else []
+        return pa.schema([*fields, *RAW_FIELDS] if self._errors.keeps_bytes else fields)
 
     def decode(self, records: pa.RecordBatch, origin: str | None = None) -> pa.RecordBatch:
         told = Told(records, origin or self._origin)
@@ -119,8 +128,25 @@ class RowDecoding:
                 errors = pc.coalesce(told.null_keys(), errors)
                 errors = pc.if_else(is_null, pa.scalar(None, pa.string()), errors)
         columns += [_included(records, each) for each in self._besides]
+        if self._errors.column is not None:
+            columns.append(reasons(errors))
+        if self._errors.keeps_bytes:
+            more += raw_columns(errors, records.column("key"), records.column("value"))
         arrays = [*columns, records.column("offset"), diffs, errors, *more]
         return pa.RecordBatch.from_arrays(arrays, schema=self.messages)
+
+
+def with_error_column(schema: Schema, name: str) -> Schema:
+    """The columns of rows that may be wrong, the last of which tells what is. Raises
+    `InvalidSource` if there is a column of that name.
+    """
+    if name in schema.names:
+        raise InvalidSource(
+            f'there is a column "{name}" already',
+            hint="Give the column of errors another name: ON DECODE ERROR INLINE AS name.",
+        )
+    columns = (Column(each.name, each.type) for each in schema.columns)
+    return Schema((*columns, Column(name, Text())))
 
 
 def _key_columns(key: Format | None, named: list[Included]) -> tuple[Column, ...]:

@@ -53,7 +53,7 @@ class ProgressShape:
 
     def rows(self, given: Sequence[RemapUpdate]) -> pa.RecordBatch:
         """The updates as storage takes them."""
-        return update_rows(self.schema, [(self._row(u.element), u.time, u.diff) for u in given])
+        return update_rows(self.schema, [(self.row(u.element), u.time, u.diff) for u in given])
 
     def updates(self, batches: Iterable[pa.RecordBatch]) -> list[RemapUpdate]:
         """The updates that storage gave."""
@@ -64,7 +64,8 @@ class ProgressShape:
                 found.append(RemapUpdate(self._element(row), time, diff))
         return found
 
-    def _row(self, element: Element) -> tuple[Any, ...]:
+    def row(self, element: Element) -> tuple[Any, ...]:
+        """An offset of a partition, in these columns."""
         offset = element.offset if self.counts_offsets else self._text(element.offset)
         if self.topic is not None:
             topic, number = topic_partition(element.partition)

@@ -126,15 +126,28 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
+class WrongRecord:
+    """A message that can not be read: where it stands, and its bytes."""
+
+    partition: Partition
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
 class ErrorUpdate:
     """Something is wrong (+1), or no longer wrong (-1).
 
-    `key` says with what, `message` is a SQLSTATE, a blank, and what is wrong.
+    `key` says with what, `message` is a SQLSTATE, a blank, and what is wrong. What can be skipped
+    `is_skippable`, and comes with the `record`; when it is no longer wrong, without.
     """
 
     key: str
     message: str
     diff: int
+    is_skippable: bool = False
+    record: WrongRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,6 +376,19 @@ class Receiver(Endpoint, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Skipping:
+    """Messages that can not be read are kept in a relation (`sources.skipped`).
+
+    While there are more than `limit`, the outputs have no value. With `tells_output` the relation
+    has a column for the output.
+    """
+
+    relation: GlobalId
+    limit: int | None = None
+    tells_output: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class SourceDescription:
     """A source as it is to be run: what it reads, and the collections it fills.
 
@@ -383,12 +409,15 @@ class SourceDescription:
     Without one, the first error ends the source."""
     notes: GlobalId | None = None
     """The collection of what its envelopes note (`STATE_ROWS`), if they do."""
+    skipping: Skipping | None = None
+    """Where messages that can not be read are, if they are not errors of the outputs."""
 
     @property
     def collections(self) -> tuple[GlobalId, ...]:
         """All that it fills, the remap first."""
         noted = () if self.notes is None else (self.notes,)
-        return (self.remap, *self.outputs.values(), *self.errors.values(), *noted)
+        skipped = () if self.skipping is None else (self.skipping.relation,)
+        return (self.remap, *self.outputs.values(), *self.errors.values(), *noted, *skipped)
 
 
 class SourceHold(Protocol):

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from waterclock.errors import WaterclockError
 from waterclock.model.ids import GlobalId
@@ -32,6 +33,7 @@ from waterclock.storage.errors import CapabilityInvalid
 from waterclock.storage.reclock.progress import FINISHED, Partition, Range, SourceFrontier
 from waterclock.storage.reclock.remap import Offsets
 from waterclock.storage.sources.api import (
+    ERROR,
     OFFSET,
     Connector,
     Ending,
@@ -52,6 +54,7 @@ from waterclock.storage.sources.api import (
     Surroundings,
     TellsHead,
 )
+from waterclock.storage.sources.decode_errors import UNHELD_AFTER
 from waterclock.storage.sources.errors import SourceFault, TransientFault
 from waterclock.storage.sources.ledger import Ledger, Pending
 from waterclock.storage.sources.recency import Demand, NotLinearizable, Reached
@@ -127,7 +130,8 @@ class Ingestion:
         lag = None
         if end is not None:
             lag = max(0, self._surroundings.clock() - (end - 1)) + self._behind_ms
-        done = replace(self.statistics, lag_ms=lag)
+        skipped = 0 if ledger is None else ledger.skipped
+        done = replace(self.statistics, lag_ms=lag, skipped=skipped)
         return SourceReport(self.description.id, self.status, done, dict(self._failed_outputs))
 
     def follow_on(self, before: Ingestion) -> None:
@@ -418,6 +422,7 @@ class Ingestion:
             messages=done.messages + sum(each.batch.num_rows for each in received.messages),
             bytes=done.bytes + sum(each.batch.nbytes for each in received.messages),
             updates=done.updates + updates,
+            undecodable=done.undecodable + sum(map(_count_wrong, received.messages)),
             offsets_known=self._count(received.frontier),
             offsets_committed=self._count(received.frontier),
         )
@@ -433,12 +438,13 @@ class Ingestion:
     def _applied(self, ledger: Ledger, connector: Connector, pending: Pending) -> int:
         """Read what a binding binds and append it."""
         taken: dict[str, list[Messages]] = {name: [] for name in self.description.outputs}
-        size = count = 0
+        size = count = wrong = 0
         for messages in self._read(connector, pending):
             if messages.output in taken or self._grouping is not None:
                 taken.setdefault(messages.output, []).append(messages)
                 count += messages.batch.num_rows
                 size += messages.batch.nbytes
+                wrong += _count_wrong(messages)
                 if pending.is_first and self._kind.begins_with_contents:
                     self.statistics = replace(self.statistics, first_rows_read=count)
         own_notes = dict(self._hold_back(taken) or {})
@@ -454,6 +460,7 @@ class Ingestion:
             messages=done.messages + count,
             bytes=done.bytes + size,
             updates=done.updates + updates,
+            undecodable=done.undecodable + wrong,
             offsets_committed=self._count(pending.bound),
         )
         connector.commit(pending.bound)
@@ -622,3 +629,16 @@ def _require_inside(messages: Messages, ranges: Mapping[Partition, Range]) -> Of
     )
     assert inside, f"offsets outside {asked} were read"
     return offsets
+
+
+def _count_wrong(messages: Messages) -> int:
+    """How many of the messages can not be read."""
+    batch = messages.batch
+    if ERROR not in batch.schema.names:
+        return 0
+    wrong = batch.column(ERROR).is_valid()
+    if UNHELD_AFTER in batch.schema.names:
+        wrong = pc.or_(wrong, batch.column(UNHELD_AFTER).is_valid())
+    if DIFF in batch.schema.names:
+        wrong = pc.and_(wrong, pc.greater(batch.column(DIFF), 0))
+    return int(wrong.true_count)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
@@ -46,12 +46,14 @@ from waterclock.storage.reclock.shape import ProgressShape
 from waterclock.storage.sources.api import (
     Changes,
     ErrorUpdate,
+    Skipping,
     SourceDescription,
     SourceHold,
     Standing,
     StatePlace,
 )
 from waterclock.storage.sources.errors import SourceFault
+from waterclock.storage.sources.skipped import SkippedMessages
 from waterclock.storage.sources.stamping import (
     SOURCE_WIDE,
     SourceNotes,
@@ -61,6 +63,8 @@ from waterclock.storage.sources.stamping import (
 )
 
 T = TypeVar("T")
+_OVER_LIMIT = "the source itself"
+"""The key of the error that outputs have while too many messages are skipped."""
 STATES = "source_state/"
 """The prefix of what the log says of the state that envelopes keep on disk, by collection."""
 
@@ -135,7 +139,18 @@ class Ledger:
         uppers = {writer.frontier for writer in self._data.values()}
         assert len(uppers) == 1, "the outputs of a source are complete together"
         self._notes = SourceNotes()
+        self._skipping = description.skipping
+        self._skipped: SkippedMessages | None = None
+        self.skipped = 0
+        """How many messages are skipped, and stand in the relation for these."""
+        self._more_skipped = 0
+        """How many more there are when the next append is durable."""
+        if self._skipping is not None:
+            output = next(iter(description.outputs), "")
+            self._skipped = SkippedMessages(shape, self._skipping, output)
         self._recover()
+        if self._skipped is not None:
+            self.skipped = self._skipped.count(self._skipped_contents)
 
     @property
     def complete_to(self) -> int | None:
@@ -190,10 +205,9 @@ class Ledger:
 
     def standing(self, output: str) -> Standing:
         """What is durable of an output where its data ends."""
-        errors = self._description.errors.get(output)
         return Standing(
             lambda: self._contents(self._description.outputs[output]),
-            tuple if errors is None else lambda: self._errors(errors),
+            lambda: self._errors_of(output),
             lambda: self._notes.of(output),
             self._state_of(self._description.outputs[output]),
         )
@@ -223,6 +237,19 @@ class Ledger:
         if collection in self._own:  # what its envelope has to know is in its notes
             return iter(())
         return self._read(lambda: self._hold.capability(collection), self._ends_at - 1)
+
+    def _skipped_contents(self) -> Iterator[pa.RecordBatch]:
+        assert self._skipping is not None
+        return self._contents(self._skipping.relation)
+
+    def _errors_of(self, output: str) -> list[tuple[str, str]]:
+        """What is wrong with an output's messages, skipped ones included."""
+        errors = self._description.errors.get(output)
+        found = [] if errors is None else self._errors(errors)
+        found = [(key, text) for key, text in found if key != _OVER_LIMIT]
+        if self._skipped is not None:
+            found += self._skipped.errors(self._skipped_contents, output)
+        return found
 
     def _errors(self, collection: GlobalId) -> list[tuple[str, str]]:
         held: Counter[tuple[str, str]] = Counter()
@@ -357,6 +384,7 @@ class Ledger:
         """
         tables: dict[GlobalId, pa.Table | None] = {}
         uppers: dict[GlobalId, int] = {}
+        changes = self._without_skipped(changes, tables, time)
         for name, change in changes.items():
             output = self._description.outputs[name]
             if output in self._own:
@@ -376,6 +404,22 @@ class Ledger:
             assert self._description.notes is not None, "an envelope that notes has where to"
             tables[self._description.notes] = self._notes.change(noted, time)
         return tables, uppers
+
+    def _without_skipped(
+        self, changes: Mapping[str, Changes], tables: dict[GlobalId, pa.Table | None], time: int
+    ) -> Mapping[str, Changes]:
+        """The changes without errors that are skipped."""
+        if self._skipping is None or self._skipped is None:
+            return changes
+        skippable = {n: [e for e in c.errors if e.is_skippable] for n, c in changes.items()}
+        table, more = self._skipped.change(skippable, time, self._skipped_contents)
+        tables[self._skipping.relation] = table
+        about = _over_limit(self._skipping, self.skipped, self.skipped + more)
+        self._more_skipped = more
+        return {
+            name: replace(each, errors=[*(e for e in each.errors if not e.is_skippable), *about])
+            for name, each in changes.items()
+        }
 
     def _add_errors(
         self,
@@ -455,6 +499,8 @@ class Ledger:
                 further = self._own[each].frontier.timeline.frontier(upper)
                 writes.append(Write(self._own[each], changes.get(each), further))
         self._keep(self._appended(writes))
+        self.skipped += self._more_skipped
+        self._more_skipped = 0
         self._hold.move(time)
 
     def _appended(self, writes: Sequence[Write]) -> tuple[WriteCapability, ...]:
@@ -475,6 +521,17 @@ class Ledger:
         self._remap = by_id.get(self._remap.id, self._remap)
         self._data = {each: by_id[each] for each in self._data}
         self._own = {each: by_id.get(each, writer) for each, writer in self._own.items()}
+
+
+def _over_limit(skipping: Skipping, before: int, after: int) -> list[ErrorUpdate]:
+    """What becomes wrong with the outputs, or right again, with the number of skipped messages."""
+    limit = skipping.limit
+    if limit is None or (before > limit) == (after > limit):
+        return []
+    told = (
+        f"54000 more than {limit} messages of the source can not be read, which is its MAX ERRORS"
+    )
+    return [ErrorUpdate(_OVER_LIMIT, told, 1 if after > limit else -1)]
 
 
 def _writer(store: Store, collection: GlobalId) -> WriteCapability:

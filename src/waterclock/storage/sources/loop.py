@@ -443,6 +443,11 @@ class Ingestions:
         """What is wrong with an output of a source; None for one with which nothing can be."""
         return self._errors.get(collection)
 
+    def output_beside(self, errors: GlobalId) -> GlobalId | None:
+        """The output of a source whose errors these are."""
+        known = list(self._errors.items())
+        return next((output for output, beside in known if beside == errors), None)
+
     def close(self) -> None:
         """Stop all sources, and wait for that. Holds stay: the sources go on at the next start."""
         with self._lock:

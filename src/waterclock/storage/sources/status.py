@@ -58,6 +58,10 @@ class Statistics:
     messages: int = 0
     bytes: int = 0
     updates: int = 0
+    undecodable: int = 0
+    """How many messages could not be read."""
+    skipped: int = 0
+    """How many messages are skipped now, and stand in the relation for these."""
     offsets_known: int | None = 0
     offsets_committed: int | None = 0
     lag_ms: int | None = None

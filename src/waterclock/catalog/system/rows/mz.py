@@ -65,6 +65,7 @@ class MzRows:
             "mz_comments": self._comments(),
             "mz_hydration_statuses": self._hydration(),
             "mz_source_statuses": self._source_statuses(),
+            "mz_object_statuses": self._object_statuses(),
             "mz_source_statistics": self._source_statistics(),
             "mz_object_dependencies": (
                 {"object_id": found.id, "referenced_object_id": found.referenced}
@@ -331,6 +332,25 @@ class MzRows:
                 "offset_known": found.offset_known,
                 "offset_committed": found.offset_committed,
                 "lag_ms": found.lag_ms,
+                "messages_undecodable": found.undecodable,
+                "messages_skipped": found.skipped,
+            }
+
+    def _object_statuses(self) -> Iterator[Values]:
+        items = {item.id: (item, kind) for item, kind in self._items()}
+        for found in self._image.object_statuses:
+            item, kind = items[found.id]
+            blamed = None if found.blamed is None else items.get(found.blamed)
+            yield {
+                "id": found.id,
+                "name": item.name,
+                "type": kind,
+                "last_status_change_at": found.last_change,
+                "status": found.status,
+                "error": found.error,
+                "details": _as_json(found.details),
+                "blamed_id": found.blamed,
+                "blamed_name": None if blamed is None else blamed[0].name,
             }
 
     def _source_statuses(self) -> Iterator[Values]:
@@ -345,7 +365,9 @@ class MzRows:
                 "last_status_change_at": status.last_change,
                 "status": status.status,
                 "error": status.error,
-                "details": None
-                if status.details is None
-                else json.dumps(json.loads(status.details)),
+                "details": _as_json(status.details),
             }
+
+
+def _as_json(details: str | None) -> str | None:
+    return None if details is None else json.dumps(json.loads(details))

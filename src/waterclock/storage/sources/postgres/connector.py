@@ -287,8 +287,9 @@ def _open(definition: bytes, surroundings: Surroundings) -> PostgresSource:
 
 
 def _envelope(definition: bytes, output: str) -> Envelope:
-    del definition, output
-    return ChangesOfTable()
+    tables = (t for t in definition_of(definition).tables if t.output == output)
+    table = next(tables, None)
+    return ChangesOfTable() if table is None else ChangesOfTable(table.errors)
 
 
 def _farewell(definition: bytes, surroundings: Surroundings) -> Callable[[], None]:

@@ -10,16 +10,18 @@ in the order of its messages, and nothing of it is decoded any more.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import repeat
+from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from waterclock.persist.rows import DIFF, row_schema
 from waterclock.storage.sources.api import ERROR, OFFSET, Messages
+from waterclock.storage.sources.decode_errors import RAW_FIELDS, reason_of, subject_of
 from waterclock.storage.sources.postgres import pgoutput
 from waterclock.storage.sources.postgres.definition import UpstreamColumn, UpstreamTable
 from waterclock.storage.sources.postgres.envelope import (
@@ -34,7 +36,7 @@ from waterclock.storage.sources.postgres.tuples import UNCHANGED, Buffer, Fields
 
 REMEDY = "add it to the source once more: ALTER SOURCE ... ADD TABLE"
 _AT_ONCE_BYTES = 16 << 20
-_LONG_KEY = 500
+_TEXTS = pa.string()
 _OLD, _NEW = b"O"[0], b"N"[0]
 
 
@@ -229,12 +231,20 @@ def rows_of(table: UpstreamTable, texts: list[pa.StringArray], offsets: Places) 
     """
     found = [decode(text, c.held) for text, c in zip(texts, table.columns, strict=True)]
     wrong = _wrong(table, found, texts)
-    columns = [*(values.column for values in found), pa.array(offsets, pa.int64())]
+    columns = [values.column for values in found]
+    if table.errors.column is not None:
+        told = {row: reason_of(message) for row, message in wrong.items()}
+        columns.append(_sparse(told, len(offsets)))
+    columns.append(pa.array(offsets, pa.int64()))
     fields = [*row_schema(table.rows), pa.field(OFFSET, pa.int64(), nullable=False)]
     if wrong:
         keys = {row: _key(texts, row) for row in wrong}
         columns += [_sparse(wrong, len(offsets)), _sparse(keys, len(offsets))]
         fields += [pa.field(ERROR, pa.string()), pa.field(KEY, pa.string())]
+    if wrong and table.errors.keeps_bytes:
+        rows = {row: _as_json(table, texts, row) for row in wrong}
+        columns += [pa.nulls(len(offsets), pa.binary()), _sparse(rows, len(offsets), pa.binary())]
+        fields += RAW_FIELDS
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
@@ -263,14 +273,17 @@ def _named(table: UpstreamTable, column: UpstreamColumn) -> str:
 def _key(texts: list[pa.StringArray], row: int) -> str:
     """A row as text, the same each time that it is seen."""
     values = (text[row].as_py() for text in texts)
-    shown = f"({', '.join('NULL' if value is None else value for value in values)})"
-    if len(shown) <= _LONG_KEY:
-        return shown
-    return f"{shown[:_LONG_KEY]}... (sha256 {hashlib.sha256(shown.encode()).hexdigest()})"
+    return subject_of(f"({', '.join('NULL' if value is None else value for value in values)})")
 
 
-def _sparse(values: dict[int, str], count: int) -> pa.Array:
-    return pa.array([values.get(row) for row in range(count)], pa.string())
+def _as_json(table: UpstreamTable, texts: list[pa.StringArray], row: int) -> bytes:
+    """A row as an object of the texts of its columns."""
+    values = zip(table.columns, texts, strict=True)
+    return msgspec.json.encode({column.name: text[row].as_py() for column, text in values})
+
+
+def _sparse(values: Mapping[int, Any], count: int, kind: pa.DataType = _TEXTS) -> pa.Array:
+    return pa.array([values.get(row) for row in range(count)], kind)
 
 
 def with_diff(batch: pa.RecordBatch, diff: int) -> pa.RecordBatch:

@@ -14,7 +14,8 @@ import msgspec
 
 from waterclock.model.ids import GlobalId
 from waterclock.model.pg_types import PgType, column_type, with_fixed_scale
-from waterclock.model.schema import Column, Schema
+from waterclock.model.schema import Column, Schema, Text
+from waterclock.storage.sources.decode_errors import FAIL, DecodeErrors
 
 _SIMPLE = re.compile(r"[a-z_][a-z0-9_$]*")
 
@@ -53,6 +54,7 @@ class UpstreamTable(msgspec.Struct, frozen=True, dict=True):
     filter: str | None = None
     file: int = 0
     edition: int = 1
+    errors: DecodeErrors = FAIL
 
     @cached_property
     def shown(self) -> str:
@@ -66,7 +68,12 @@ class UpstreamTable(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def rows(self) -> Schema:
-        return Schema(tuple(Column(c.name, column_type(c.held), c.nullable) for c in self.columns))
+        inline = self.errors.column
+        columns = tuple(
+            Column(c.name, column_type(c.held), c.nullable or inline is not None)
+            for c in self.columns
+        )
+        return Schema(columns if inline is None else (*columns, Column(inline, Text())))
 
 
 class PostgresDefinition(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from waterclock.persist.rows import DIFF, TIME
+from waterclock.storage.envelopes.plain import wrong_records
 from waterclock.storage.sources.api import (
     ERROR,
     OFFSET,
@@ -24,6 +25,7 @@ from waterclock.storage.sources.api import (
     Messages,
     Standing,
 )
+from waterclock.storage.sources.decode_errors import ERROR_KEY, ERROR_VALUE, FAIL, DecodeErrors
 
 KEY = "mz_key"
 """The column of the key that an error is filed under; null where there is none."""
@@ -53,7 +55,9 @@ def no_messages() -> pa.RecordBatch:
 class ChangesOfTable:
     """Implements `sources.api.Envelope` and `Fallible`."""
 
-    def __init__(self) -> None:
+    def __init__(self, errors: DecodeErrors = FAIL) -> None:
+        """`errors` says what becomes of rows that can not be held."""
+        self._inline = errors.column is not None
         self._standing: Standing | None = None
         self.failure: str | None = None
 
@@ -75,30 +79,36 @@ class ChangesOfTable:
                     self.failure = message
                     return Changes(errors=[ErrorUpdate(_FAILED, message, 1)])
                 case _:
-                    errors += _wrong(each.batch)
-                    rows.append(_right(each.batch))
+                    if not self._inline:
+                        errors += _wrong(each)
+                    rows.append(_right(each.batch, inline=self._inline))
         return Changes(rows, errors)
 
     def _emptied(self) -> tuple[list[pa.RecordBatch], list[ErrorUpdate]]:
         """Everything that was there before the binding, taken out."""
         assert self._standing is not None, "the envelope was told where the output stands"
         rows = [_negated(batch) for batch in self._standing.rows()]
-        return rows, [ErrorUpdate(key, text, -1) for key, text in self._standing.errors()]
+        errors = self._standing.errors()
+        return rows, [ErrorUpdate(key, text, -1, is_skippable=True) for key, text in errors]
 
 
-def _right(batch: pa.RecordBatch) -> pa.RecordBatch:
-    if ERROR in batch.schema.names:
-        batch = batch.filter(batch.column(ERROR).is_null()).drop_columns([ERROR, KEY])
-    return batch.drop_columns([OFFSET])
+def _right(batch: pa.RecordBatch, *, inline: bool) -> pa.RecordBatch:
+    """The rows that can be held; all rows, if those that can not tell so themselves."""
+    if ERROR in batch.schema.names and not inline:
+        batch = batch.filter(batch.column(ERROR).is_null())
+    besides = (OFFSET, ERROR, KEY, ERROR_KEY, ERROR_VALUE)
+    return batch.drop_columns([name for name in besides if name in batch.schema.names])
 
 
-def _wrong(batch: pa.RecordBatch) -> Iterator[ErrorUpdate]:
+def _wrong(messages: Messages) -> Iterator[ErrorUpdate]:
+    batch = messages.batch
     if ERROR not in batch.schema.names:
         return
     found = batch.filter(batch.column(ERROR).is_valid())
+    records = wrong_records(Messages(messages.output, messages.partition, found))
     columns = (found.column(name).to_pylist() for name in (KEY, ERROR, DIFF))
-    for key, text, diff in zip(*columns, strict=True):
-        yield ErrorUpdate(key, text, diff)
+    for place, (key, text, diff) in enumerate(zip(*columns, strict=True)):
+        yield ErrorUpdate(key, text, diff, True, records.get(place))
 
 
 def _negated(updates: pa.RecordBatch) -> pa.RecordBatch:

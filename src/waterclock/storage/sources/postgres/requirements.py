@@ -19,6 +19,7 @@ from waterclock.errors import WaterclockError
 from waterclock.model.pg_types import NO_MODIFIER, TEXT, PgType, element_of, type_info
 from waterclock.model.schema import MAX_DECIMAL_PRECISION, RESERVED_NAMES
 from waterclock.storage.sources.api import ERROR, OFFSET, ConnectionSettings
+from waterclock.storage.sources.decode_errors import FAIL, DecodeErrors
 from waterclock.storage.sources.errors import InvalidSource, TransientFault
 from waterclock.storage.sources.postgres import publications
 from waterclock.storage.sources.postgres.connecting import connect, telling
@@ -62,6 +63,8 @@ class Wanted:
     excluded: Sequence[ColumnName] = ()
     may_be_gone: frozenset[ColumnName] = frozenset()
     """Those of the columns that need not be there."""
+    errors: DecodeErrors = FAIL
+    """What becomes of rows that can not be held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,11 +312,17 @@ class _Columns:
         self._may_be_gone = wanted.may_be_gone
         self._used: set[tuple[str, ColumnName]] = set()
         self._notices = notices
+        self._errors = wanted.errors
 
     def table(self, found: FoundTable) -> UpstreamTable:
         columns = [c for c in (self._column(found, c) for c in found.columns) if c is not None]
         if not columns:
             raise InvalidSource(f"table {_shown(found)} has no columns to read")
+        if self._errors.column in [column.name for column in columns]:
+            raise InvalidSource(
+                f'table {_shown(found)} has a column "{self._errors.column}" already',
+                hint="Give the column of errors another name: ON DECODE ERROR INLINE AS name.",
+            )
         return UpstreamTable(
             found.oid,
             found.schema,
@@ -322,6 +331,7 @@ class _Columns:
             found.membership,
             found.filter,
             found.file,
+            errors=self._errors,
         )
 
     def require_used(self) -> None:
