@@ -112,6 +112,8 @@ def test_bad_messages_over_a_crash_and_what_heals(
             assert error.diag.message_detail.endswith('["bob"], in source strict.')
             assert error.diag.message_hint is not None
             assert "ON DECODE ERROR SKIP" in error.diag.message_hint
+            refused = until_error(client, "ALTER SOURCE hits ADD COLUMN extra int")
+            assert refused.diag.message_detail == "It has ON DECODE ERROR SKIP or INLINE."
             in_error = [("strict", "error", "strict"), ("total", "error", "strict")]
             until(client, blamed, in_error)
         server.kill()
@@ -185,6 +187,13 @@ def test_rows_of_postgresql_that_can_not_be_held(
             upstream.execute("TRUNCATE a")
             await client.until_rows(skipped, [])
             await client.until_rows("SELECT id FROM b", [])
+            refused = await client.fails("ALTER SOURCE one ADD TABLE public.a AS more")
+            assert refused.detail == "It has ON DECODE ERROR SKIP."
+            refused = await client.fails("ALTER SOURCE one DROP TABLE one_errors")
+            assert refused.message == 'source "one" has no table "one_errors"'
+            upstream.execute("INSERT INTO a VALUES (6, 'NaN')")
+            await client.run("ALTER SOURCE two ADD TABLE public.a AS c")
+            await client.until_rows("SELECT id FROM c WHERE wrong IS NOT NULL", [(6,)])
             for source in ("one", "two"):
                 await client.run(f"DROP SOURCE {source}")
 
