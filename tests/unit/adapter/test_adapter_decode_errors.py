@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,23 @@ async def test_inline_errors(world: AdapterWorld, folder: Path) -> None:
     assert wrong.startswith(f'can not read the value of file "{one}", offset 4')
     [(_, shown)] = await client.rows("SHOW CREATE SOURCE f")
     assert "ON DECODE ERROR INLINE AS wrong" in shown
+
+
+@with_files
+async def test_columns_in_paths_beside_the_column_of_errors(
+    world: AdapterWorld, folder: Path
+) -> None:
+    (folder / "day=2024-01-31").mkdir()
+    (folder / "day=2024-01-31" / "one").write_text('{"id": 1}\n{"id": "x"}\n')
+    client = await world.connect()
+    made = f"(id int NOT NULL, day date) FROM FILE '{folder}' (HIVE PARTITIONS = (day)) FORMAT JSON"
+    await client.tag(f"CREATE SOURCE f {made} ON DECODE ERROR INLINE {FAST}")
+    await client.tag(f"CREATE SOURCE g {made} ON DECODE ERROR SKIP {FAST}")
+    day = datetime.date(2024, 1, 31)
+    await client.until_rows("SELECT id, day FROM f", [(1, day), (None, day)])
+    assert await client.rows("SELECT id FROM f WHERE error IS NULL") == [(1,)]
+    await client.until_rows("SELECT * FROM g", [(1, day)])
+    await client.until_rows('SELECT "offset" FROM g_errors', [(10,)])
 
 
 @pytest.mark.parametrize(

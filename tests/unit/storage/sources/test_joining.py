@@ -222,7 +222,7 @@ def test_a_copy_that_is_not_made(stage: Stage) -> None:
     transfer.stop()
     with pytest.raises(Stopped):
         transfer.join(stage.loop, stage.source.id)
-    empty = stage.world._collection(ROWS)
+    empty = stage.world.collection(ROWS)
     hold = stage.world.holds.take([empty])
     pairs = [Pair(empty, other, WIDE, widen)]
     transfer = Transfer(stage.world.storage, stage.world.store, hold, pairs)
