@@ -143,6 +143,8 @@ class Follower:
     # The queue
 
     def _from_queue(self, answer: Answer, now_ms: int) -> Piece | None:
+        if self._is_late(now_ms):  # the machine was suspended meanwhile: the gap comes first
+            return None
         self._heard_ms = now_ms
         answer = replace(answer, cursor=self._reached(answer.cursor))
         region = answer.cursor.region

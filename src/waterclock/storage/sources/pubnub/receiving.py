@@ -35,6 +35,8 @@ from waterclock.storage.sources.pubnub.following import (
 )
 
 BUFFER_BYTES = 8 << 20
+_PIECE_BYTES = 300
+"""About what a piece takes besides its messages."""
 _GREETING_S = 15.0
 """The service answers the first question in that time, or a fault is there."""
 
@@ -135,7 +137,7 @@ class Listener:
         with self._changed:
             self._has_answered = True
             if piece is not None:
-                size = sum(message.size for message in piece.messages)
+                size = _PIECE_BYTES + sum(message.size for message in piece.messages)
                 self._pieces.append((piece, size))
                 self._size += size
             self._changed.notify_all()
@@ -149,10 +151,18 @@ class Listener:
             return self._follower.refuse(str(refused))
         if answer is None:
             return self._follower.quiet()
-        if isinstance(ask, AskEnd) and isinstance(answer, Answer):
-            self._told_ms = answer.cursor.timetoken // UNITS_PER_MS
-            self._told_at_s = self._runtime.monotonic_s()
+        if isinstance(answer, Answer):
+            self._set_clock(
+                answer.cursor.timetoken // UNITS_PER_MS, is_exact=isinstance(ask, AskEnd)
+            )
         return self._follower.take(ask, answer, self._service_ms())
+
+    def _set_clock(self, told_ms: int, *, is_exact: bool) -> None:
+        """Note what time it is at the service, at least. Our monotonic clock stands still while the
+        machine is suspended, so the service may be ahead of it.
+        """
+        if is_exact or told_ms > self._service_ms():
+            self._told_ms, self._told_at_s = told_ms, self._runtime.monotonic_s()
 
     def _service_ms(self) -> int:
         """What time it is at the service; not before it has told that."""

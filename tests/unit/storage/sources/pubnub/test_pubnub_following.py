@@ -291,6 +291,24 @@ def test_a_long_pause_without_history_is_a_loss() -> None:
     assert timetokens(reader.received) == timetokens(sent)
 
 
+def test_a_pause_in_the_middle_of_a_request_is_completed_from_history() -> None:
+    """The machine was suspended, and our clock with it: the answer tells that it is later."""
+    model = Model()
+    reader = Reader(model)
+    reader.run()
+    ask = reader.follower.next(model.now_ms)
+    sent = model.publish(3)
+    model.now += (KEPT_MS + 1000) * 10_000
+    model.queue.clear()  # the service has forgotten
+    sent += model.publish(1)
+    answer = model.answer(ask)
+    assert isinstance(answer, Answer)
+    assert reader.follower.take(ask, answer, model.now_ms) is None
+    reader.run()
+    assert timetokens(reader.received) == timetokens(sent)
+    assert not reader.losses
+
+
 def test_a_quiet_channel_is_no_gap() -> None:
     model = Model()
     reader = Reader(model)

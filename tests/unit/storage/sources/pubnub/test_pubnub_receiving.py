@@ -10,11 +10,17 @@ import pytest
 
 from waterclock.runtime import SYSTEM
 from waterclock.storage.sources.errors import TransientFault
-from waterclock.storage.sources.pubnub.answers import Answer, Cursor, Message, Page
+from waterclock.storage.sources.pubnub.answers import (
+    Answer,
+    Cursor,
+    HistoryRefused,
+    Message,
+    Page,
+)
 from waterclock.storage.sources.pubnub.duplicates import Recent
 from waterclock.storage.sources.pubnub.filling import AskHistory
 from waterclock.storage.sources.pubnub.following import Follower
-from waterclock.storage.sources.pubnub.position import Position
+from waterclock.storage.sources.pubnub.position import Loss, Position
 from waterclock.storage.sources.pubnub.receiving import Listener
 
 BEGIN = 17_000_000_000_000_000
@@ -30,12 +36,19 @@ class Scripted:
         self.may_answer = threading.Semaphore(10_000)
         self.faults: list[bool] = []
         """Whether the next requests fail; none of those that follow does."""
+        self.sent = 10
+        """How many messages an answer has."""
+        self.later = 0
+        """So much later the service says that it is, all at once."""
+        self.ends = 0
+        """How often it was asked where the queue ends."""
         self.is_ended = threading.Event()
         self.is_closed = False
 
     def end(self) -> Cursor:
         self._fail_if_told()
-        return Cursor(BEGIN, 4)
+        self.ends += 1
+        return Cursor(BEGIN + self.later, 4)
 
     def poll(self, cursor: Cursor) -> Answer | None:
         self._fail_if_told()
@@ -44,11 +57,12 @@ class Scripted:
                 raise TransientFault("interrupted")
         self.polls.release()
         begin = cursor.timetoken
-        found = [Message(begin + n + 1, PAYLOAD, 4) for n in range(10)]
-        return Answer(Cursor(begin + 10, 4), found, 10)
+        found = [Message(begin + n + 1, PAYLOAD, 4) for n in range(self.sent)]
+        return Answer(Cursor(begin + 10 + self.later, 4), found, self.sent)
 
     def history(self, asked: AskHistory) -> Page:
-        raise AssertionError(asked)
+        assert self.later, asked
+        raise HistoryRefused("not enabled")
 
     def _fail_if_told(self) -> None:
         if self.faults and self.faults.pop(0):
@@ -90,6 +104,28 @@ def test_no_more_is_asked_for_than_there_is_room(service: Scripted, listener: Li
         assert not taken.has_more
         timetokens += [m.timetoken for piece in taken.pieces for m in piece.messages]
     assert timetokens == list(range(BEGIN + 1, BEGIN + 241))
+
+
+def test_answers_without_messages_take_room_too(service: Scripted, listener: Listener) -> None:
+    """A service that answers at once and has nothing is not asked for ever."""
+    service.sent = 0
+    for _ in range(250):
+        service.polls.acquire(timeout=0.05)
+    assert not service.polls.acquire(timeout=0.2)
+    assert len(listener.take().pieces) < 400
+
+
+def test_a_clock_that_has_stood_still_is_noticed(service: Scripted) -> None:
+    service.may_answer = threading.Semaphore(0)
+    with closing(listening(service)) as listener:
+        assert listener.take().pieces == ()
+        service.later = 600 * 10_000_000
+        service.may_answer.release()
+        losses: list[Loss] = []
+        while not losses:
+            losses += [piece.loss for piece in listener.take().pieces if piece.loss is not None]
+        assert service.ends == 2
+        assert (losses[0].since, losses[0].upto) == (BEGIN, BEGIN + service.later)
 
 
 def test_what_fails_once_is_asked_again(service: Scripted) -> None:
