@@ -159,11 +159,22 @@ def refusal(body: bytes) -> str:
     if not isinstance(found, dict):
         return ""
     texts = (found.get(key) for key in ("error_message", "message"))
-    return next((text[:200] for text in texts if isinstance(text, str) and text), "")
+    return next((text for text in texts if isinstance(text, str) and text), "")
 
 
 def _cursor(place: _Place) -> Cursor:
-    return Cursor(int(place.t), None if place.r is None else int(place.r))
+    return Cursor(_number(place.t, 63), None if place.r is None else _number(place.r, 31))
+
+
+def _number(given: int | str, bits: int) -> int:
+    """A number that is not negative and has so many bits at most. Raises `ValueError`."""
+    try:
+        number = int(given)
+    except ValueError:
+        raise ValueError("a text is not a number") from None
+    if not 0 <= number < 1 << bits:
+        raise ValueError("a number is out of range")
+    return number
 
 
 def _message(event: _Event, cursor: Cursor) -> Message:
@@ -173,7 +184,7 @@ def _message(event: _Event, cursor: Cursor) -> Message:
         payload=bytes(event.d),
         region=at.region,
         issuer=event.i,
-        sequence=event.s,
+        sequence=None if event.s is None else _number(event.s, 63),
         type=event.e or PUBLISHED,
         custom_type=event.cmt,
         meta=_meta(event.u),
@@ -182,7 +193,7 @@ def _message(event: _Event, cursor: Cursor) -> Message:
 
 def _from_history(found: _Stored) -> Message:
     return Message(
-        timetoken=int(found.timetoken),
+        timetoken=_number(found.timetoken, 63),
         payload=bytes(found.message),
         issuer=found.uuid or None,
         type=int(found.message_type or PUBLISHED),

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import re
 import socket
 import ssl
 import urllib.parse
@@ -44,6 +45,9 @@ _ANSWER_S = 30.0
 _LARGEST = 16 << 20
 _CHUNK = 8 << 10
 _CLIENT = "waterclock"
+_ORIGIN = re.compile(
+    r"(?P<origin>https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?)/?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +63,12 @@ class Channel:
 
 def checked_origin(text: str) -> str:
     """The origin with its scheme, HTTPS if it says none. Raises `InvalidSource`."""
-    origin = text if "://" in text else f"https://{text}"
-    parts = urllib.parse.urlsplit(origin)
-    try:
-        is_right = parts.scheme in ("https", "http") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_right = False
-    if not is_right or parts.path not in ("", "/") or parts.query or parts.username:
+    found = _ORIGIN.fullmatch(text if "://" in text else f"https://{text}")
+    if found is None or not 0 < int(found["port"] or 443) < 65536:
         raise InvalidSource(
             f'"{text}" is not an origin', hint=f"Write it as a host, or as in '{ORIGIN}'."
         )
-    return f"{parts.scheme}://{parts.netloc}"
+    return found["origin"]
 
 
 class Service:
@@ -199,7 +198,7 @@ class Service:
     def _refused(
         self, response: http.client.HTTPResponse, body: bytes, *, is_history: bool
     ) -> Exception:
-        said = refusal(body) or response.reason
+        said = self._without_key(refusal(body) or response.reason)[:200]
         if is_history and response.status in (400, 402, 403, 404):
             return HistoryRefused(f"{response.status} {said}")
         hints = {
@@ -211,6 +210,13 @@ class Service:
             f"the PubNub service at {self._where} answered with {response.status}: {said}",
             hint=hints.get(response.status, "It is tried again."),
         )
+
+    def _without_key(self, text: str) -> str:
+        """A text of the service, which may repeat the request."""
+        auth = self._channel.auth
+        for secret in () if auth is None else {auth, _quoted(auth)}:
+            text = text.replace(secret, "...") if secret else text
+        return text
 
     # The connection
 

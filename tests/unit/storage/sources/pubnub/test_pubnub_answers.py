@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import datetime
 import json
+import threading
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
@@ -18,7 +21,12 @@ from waterclock.storage.sources.pubnub.answers import (
     subscribed,
 )
 from waterclock.storage.sources.pubnub.records import records_of
-from waterclock.storage.sources.pubnub.service import ORIGIN, checked_origin
+from waterclock.storage.sources.pubnub.service import (
+    ORIGIN,
+    Channel,
+    Service,
+    checked_origin,
+)
 
 
 def body(value: Any) -> bytes:
@@ -56,10 +64,55 @@ def test_numbers_may_be_numbers_or_texts() -> None:
     assert answer.cursor == Cursor(15628652479932717, 12)
 
 
-@pytest.mark.parametrize("given", [b"<html>", b"[]", b'{"t":{"t":"x"}}', b"", b'{"m":[]}'])
+@pytest.mark.parametrize(
+    "given",
+    [
+        b"<html>",
+        b"[]",
+        b'{"t":{"t":"x"}}',
+        b"",
+        b'{"m":[]}',
+        b'{"t":{"t":-1}}',
+        b'{"t":{"t":"9223372036854775808"}}',
+        b'{"t":{"t":1,"r":"2147483648"}}',
+    ],
+)
 def test_what_is_not_from_the_service(given: bytes) -> None:
     with pytest.raises(TransientFault, match="can not be read"):
         subscribed(given)
+
+
+def test_nothing_of_an_answer_that_is_not_from_the_service_is_shown() -> None:
+    with pytest.raises(TransientFault, match="can not be read") as fault:
+        subscribed(b'{"t":{"t":"hidden"}}')
+    assert "hidden" not in f"{fault.value} {fault.value.detail}"
+
+
+def test_an_auth_key_that_the_service_repeats_is_not_shown() -> None:
+    with HTTPServer(("127.0.0.1", 0), Echo) as server:
+        origin = f"http://127.0.0.1:{server.server_port}"
+        service = Service(Channel(origin, "sub-c-1", "c", "me", "p/w"))
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with closing(service), pytest.raises(TransientFault, match="answered with 404") as fault:
+            service.end()
+        thread.join()
+    assert "auth=..." in str(fault.value)
+    assert "p%2Fw" not in str(fault.value)
+
+
+class Echo(BaseHTTPRequestHandler):
+    """Repeats what is asked, as frameworks do that do not know a path."""
+
+    def do_GET(self) -> None:
+        body = b'{"message": "no route ' + self.path.rpartition("&")[2].encode() + b'"}'
+        self.send_response(404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        pass
 
 
 def test_a_page_of_history_is_in_order() -> None:
@@ -120,6 +173,20 @@ def test_origins() -> None:
     assert checked_origin("ps.pndsn.com") == ORIGIN
     assert checked_origin("https://host:8443/") == "https://host:8443"
     assert checked_origin("http://127.0.0.1:80") == "http://127.0.0.1:80"
-    for wrong in ("", "ftp://host", "https://", "https://h/p", "https://u@h", "https://h:x", "h?q"):
+    for wrong in (
+        "",
+        "ftp://host",
+        "https://",
+        "https://h/p",
+        "https://u@h",
+        "https://h:x",
+        "h?q",
+        "http://[",
+        "a b",
+        "é.org",
+        "h:0",
+        "h:70000",
+        "h\n",
+    ):
         with pytest.raises(InvalidSource, match="is not an origin"):
             checked_origin(wrong)
