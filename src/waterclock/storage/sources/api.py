@@ -488,7 +488,7 @@ class Surroundings:
     """Where envelopes keep state on disk, each output in a folder of its own; None if nowhere."""
     secret: Callable[[GlobalId], str] | None = None
     runtime: Runtime = SYSTEM
-    """Where threads of a receiver come from."""
+    """Where clocks and threads of connectors and receivers come from."""
 
 
 @dataclass(frozen=True, slots=True)

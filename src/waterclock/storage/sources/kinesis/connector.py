@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 
 from waterclock.model.schema import Schema
-from waterclock.runtime import SYSTEM, Runtime
 from waterclock.storage.envelopes.choice import decoding_of, envelope_of
 from waterclock.storage.formats.api import Decoding
 from waterclock.storage.reclock.progress import Range, SourceFrontier
@@ -73,13 +72,12 @@ class Kinesis:
         definition: KinesisDefinition,
         surroundings: Surroundings,
         open_stream: OpenStream = KinesisStream,
-        runtime: Runtime = SYSTEM,
         at_once: int = _AT_ONCE,
     ) -> None:
         self._definition = definition
         self._surroundings = surroundings
         self._open_stream = open_stream
-        self._runtime = runtime
+        self._runtime = surroundings.runtime
         self._at_once = at_once
         self._decoding: Decoding = decoding_of(definition.messages, surroundings.connection)
         self._recalled = Recollection({})

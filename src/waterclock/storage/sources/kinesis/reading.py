@@ -175,7 +175,7 @@ class ShardReader:
         if records:
             last = records[-1]
             self.records += records
-            self.size += sum(len(each.data) + len(each.key) for each in records)
+            self.size += sum(each.size for each in records)
             standing = self.standing
             standing.upper, standing.proof, standing.is_needed = last.number + 1, last.number, False
             standing.anchor_ms = max(standing.anchor_ms or 0, last.arrived_ms)

@@ -22,6 +22,8 @@ from waterclock.storage.sources.kinesis.shards import Shard
 RECORDS_AT_ONCE = 10_000
 """As many as one answer can have; it has 10 MB at most."""
 _HOUR_MS = 3_600_000
+_RECORD_BYTES = 300
+"""About what a record takes besides its data and its key."""
 
 
 class NotThere(Exception):
@@ -58,6 +60,11 @@ class Record:
     key: str
     data: bytes
     arrived_ms: int
+
+    @property
+    def size(self) -> int:
+        """About how much memory it takes."""
+        return len(self.data) + len(self.key) + _RECORD_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,9 +188,8 @@ class Life:
         """Begin a life, after a crash."""
         self.connector = Kinesis(
             self.definition,
-            Surroundings(self.runtime.wall_ms, None, lambda _id: SETTINGS),
+            Surroundings(self.runtime.wall_ms, None, lambda _id: SETTINGS, runtime=self.runtime),
             lambda _access, _name: self.stream,
-            self.runtime,
             at_once,
         )
         self.connector.recall(self.notes, self.complete_at)
