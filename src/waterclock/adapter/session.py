@@ -72,7 +72,7 @@ from waterclock.sql.binding import SessionFacts
 from waterclock.sql.budget import TooMuchHere
 from waterclock.sql.parser import Parsed, parse_statements
 from waterclock.storage.riders import stored_bytes
-from waterclock.storage.sources.loop import Quiet
+from waterclock.storage.sources.turns import Quiet
 
 if TYPE_CHECKING:
     from waterclock.adapter.front import SqlFront

@@ -24,7 +24,6 @@ import logging
 import shutil
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 from waterclock.errors import WaterclockError
@@ -36,7 +35,6 @@ from waterclock.persist.state import State
 from waterclock.persist.store import Plan, Store
 from waterclock.storage import riders
 from waterclock.storage.controller import Storage
-from waterclock.storage.errors import CapabilityInvalid
 from waterclock.storage.sources.api import (
     Kinds,
     SourceDescription,
@@ -49,22 +47,27 @@ from waterclock.storage.sources.farewells import Farewells
 from waterclock.storage.sources.ingestion import Ingestion, Outcome
 from waterclock.storage.sources.ledger import STATES, Ledger
 from waterclock.storage.sources.recency import (
-    Demand,
     Finding,
     Request,
     Requests,
-    SourceDropped,
     answer,
 )
+from waterclock.storage.sources.rounds import Rounds
 from waterclock.storage.sources.status import Health, SourceReport
 from waterclock.storage.sources.together import (
     Aligned,
     Group,
     JointRequest,
-    JointRequests,
-    Round,
     answer_all,
     groups_of,
+)
+from waterclock.storage.sources.turns import (
+    Quiet,
+    Turn,
+    decided,
+    known_answer,
+    source_dropped,
+    without_news,
 )
 from waterclock.storage.sources.unchanged import has_update, unchanged
 
@@ -74,8 +77,6 @@ _LEAST_REST_ASKED_S = 0.01
 """The same for a source that a recent read waits for."""
 _RETRY_ASKED_S = 0.5
 """Retry interval of a stalled source while a recent read waits for it."""
-_JOINT_PATIENCE_S = 1.0
-"""For so long at most a source waits for others that are to take a step together with it."""
 _AFTER_FAILURE_MS = 1000
 _LOOK_AGAIN_S = 0.01
 """Poll interval of one who waits until a source takes no step."""
@@ -90,48 +91,6 @@ class SourceBusy(WaterclockError):
     """Somebody else is changing the source."""
 
     sqlstate: ClassVar[str] = "55006"
-
-
-class Quiet:
-    """Keeps sources quiet until it is closed, and not for ever."""
-
-    def __init__(self, until: float, close: Callable[[Quiet], None]) -> None:
-        self.until = until
-        self._close = close
-
-    def close(self) -> None:
-        """Let the sources bind what is new. Closing it again does nothing."""
-        self._close(self)
-
-
-@dataclass(slots=True)
-class _Turn:
-    """When a source is to be looked after next."""
-
-    ingestion: Ingestion
-    hold: SourceHold
-    due: float
-    requests: Requests
-    due_asked: float = 0.0
-    """The same if a recent read waits for it."""
-    looked: float = 0.0
-    running: Future[None] | None = None
-    round: Round | None = None
-    """The round that the step under way belongs to."""
-    served: tuple[Request, ...] = ()
-    """The requests that were there when the round began."""
-    needs_step: bool = False
-    """A round could not begin: a step of its own comes first."""
-    is_over: bool = False
-    is_paused: bool = False
-    """Somebody changes what it is to do."""
-    is_pausing: bool = False
-    """It has stalled and waits longer than usual; ringing the bell does not change that."""
-    quiets: set[Quiet] = field(default_factory=set)
-    """Those for whom it is to bind nothing new."""
-
-    def is_quiet(self, now: float) -> bool:
-        return any(now < each.until for each in self.quiets)
 
 
 class Ingestions:
@@ -161,9 +120,8 @@ class Ingestions:
         self._interval_ms = interval_ms
         self._changed = changed
         self._delay_s = delay_s
-        self._turns: dict[GlobalId, _Turn] = {}
+        self._turns: dict[GlobalId, Turn] = {}
         self._errors: dict[GlobalId, GlobalId] = {}
-        self._joint = JointRequests()
         self._farewells = Farewells(store, kinds, surroundings)
         self._runtime = store.runtime
         self._lock = self._runtime.condition()
@@ -171,6 +129,7 @@ class Ingestions:
         self._closing = False
         self._closed = self._runtime.event()
         self._pool = self._runtime.pool(_THREADS, "waterclock-source")
+        self._rounds = Rounds(self._turns, self._lock, self._pool, self._look_after)
         self._thread = self._runtime.start_thread(self._run, "waterclock-sources")
         self._pool.submit(self._say_farewells)
 
@@ -181,7 +140,7 @@ class Ingestions:
         with self._lock:
             self._know_errors(description)
             now, requests = self._runtime.monotonic_s(), Requests(description.id)
-            self._turns[description.id] = _Turn(ingestion, hold, now, requests)
+            self._turns[description.id] = Turn(ingestion, hold, now, requests)
             self._lock.notify()
 
     def opened(self, description: SourceDescription, hold: SourceHold) -> Ingestion:
@@ -208,7 +167,7 @@ class Ingestions:
         with self._lock:
             turn = self._turns.get(source)
             if turn is None:
-                raise _dropped()
+                raise source_dropped()
             if turn.is_paused:
                 raise SourceBusy(
                     "the source is being altered by another statement",
@@ -237,7 +196,7 @@ class Ingestions:
             turn.due = min(turn.due, self._runtime.monotonic_s())
             self._lock.notify()
 
-    def _describe(self, turn: _Turn, description: SourceDescription) -> None:
+    def _describe(self, turn: Turn, description: SourceDescription) -> None:
         """Give a source that is paused another description."""
         old, old_hold = turn.ingestion, turn.hold
         unmet: list[Request] = []
@@ -256,7 +215,7 @@ class Ingestions:
                 self._turns[description.id] = turn
                 unmet, turn.requests = turn.requests.fail(), Requests(description.id)
         for request in unmet:
-            answer(request, _dropped())
+            answer(request, source_dropped())
         old_hold.close()
         old.close()
         old.remove_state(gone)
@@ -301,7 +260,7 @@ class Ingestions:
             unmet = turn.requests.fail()
             self._lock.notify()
         for request in unmet:
-            answer(request, _dropped())
+            answer(request, source_dropped())
         turn.ingestion.stop()
         turn.hold.close()
         if turn.running is not None:
@@ -341,7 +300,7 @@ class Ingestions:
         request = Request(time, wants_head=wants_head)
         with self._lock:
             turn = None if self._closing else self._turns.get(source)
-            outcome = _dropped() if turn is None else _known(turn, request)
+            outcome = source_dropped() if turn is None else known_answer(turn, request)
             if outcome is None and turn is not None:
                 turn.requests.add(request)
                 self._lock.notify()
@@ -366,7 +325,7 @@ class Ingestions:
         with self._lock:
             is_known = not self._closing and group <= self._turns.keys()
             if is_known:
-                self._joint.add(group, request)
+                self._rounds.add(group, request)
                 self._lock.notify()
         if not is_known:
             answer_all([request], None)
@@ -387,7 +346,7 @@ class Ingestions:
             for turn in self._turns.values():
                 turn.quiets.discard(quiet)
 
-    def _filling(self, collections: Iterable[GlobalId]) -> list[_Turn]:
+    def _filling(self, collections: Iterable[GlobalId]) -> list[Turn]:
         """The sources that fill these. For whoever has the lock."""
         wanted = set(collections)
         return [
@@ -454,7 +413,7 @@ class Ingestions:
             self._closing = True
             turns = list(self._turns.values())
             unmet = [request for turn in turns for request in turn.requests.fail()]
-            joint = self._joint.take_all()
+            joint = self._rounds.close()
             self._lock.notify()
         answer_all(joint, None)
         for request in unmet:
@@ -482,44 +441,12 @@ class Ingestions:
                     return
                 self._hurry()
                 now = self._runtime.monotonic_s()
-                awaited = self._begin_rounds(now)
+                awaited = self._rounds.begin(now)
                 for source, turn in self._turns.items():
-                    if self._is_idle(turn) and self._due(turn) <= now and source not in awaited:
+                    if turn.is_idle and turn.next_due <= now and source not in awaited:
                         turn.looked = now
                         turn.running = self._pool.submit(self._look_after, turn)
                 self._lock.wait(self._rest(now, awaited))
-
-    def _begin_rounds(self, now: float) -> set[GlobalId]:
-        """Let sources that are wanted together begin when all of them can. Those that are to wait
-        for others of their group, which are not busy for long.
-        """
-        awaited: set[GlobalId] = set()
-        for group in self._joint.groups():
-            turns = [turn for s in sorted(group) if (turn := self._turns.get(s)) is not None]
-            if len(turns) < len(group) or any(map(self._is_out, turns)):
-                requests = self._joint.take(group)  # asking one by one tells why
-                self._pool.submit(answer_all, requests, None)
-            elif all(self._is_idle(t) and not t.needs_step and t.due_asked <= now for t in turns):
-                self._begin_round(group, turns, now)
-            elif not any(turn.needs_step for turn in turns) and all(
-                self._is_idle(turn) or now - turn.looked < _JOINT_PATIENCE_S for turn in turns
-            ):
-                awaited |= group
-        return awaited
-
-    def _begin_round(self, group: Group, turns: Sequence[_Turn], now: float) -> None:
-        joint = Round(group, self._joint.take(group))
-        for turn in turns:
-            demand, turn.served = turn.requests.begin_step(is_due=False)
-            if demand is not None:
-                joint.time = max(joint.time, demand.time)
-            turn.looked, turn.running, turn.round = now, Future(), joint
-        self._pool.submit(self._look_together, turns, joint)
-
-    @staticmethod
-    def _is_out(turn: _Turn) -> bool:
-        """Whether there is something wrong with a source, so that no round can begin."""
-        return turn.is_over or turn.ingestion.status.health is Health.STALLED
 
     def _hurry(self) -> None:
         """Let those that rest be due at once, if the bell was rung."""
@@ -530,57 +457,14 @@ class Ingestions:
             if not turn.is_pausing:
                 turn.due = min(turn.due, turn.looked + _LEAST_REST_S)
 
-    @staticmethod
-    def _is_idle(turn: _Turn) -> bool:
-        if turn.is_over or turn.is_paused:
-            return False
-        return turn.running is None or turn.running.done()
-
-    @staticmethod
-    def _due(turn: _Turn) -> float:
-        return min(turn.due, turn.due_asked) if turn.requests else turn.due
-
     def _rest(self, now: float, awaited: Collection[GlobalId]) -> float | None:
         """How long nothing is to be done; None if nobody can say."""
-        idle = [(source, turn) for source, turn in self._turns.items() if self._is_idle(turn)]
-        waiting = [self._due(turn) for source, turn in idle if source not in awaited]
-        if awaited:
-            waiting.append(now + _JOINT_PATIENCE_S)
-        wanted = {source for group in self._joint.groups() for source in group}
-        waiting += [turn.due_asked for s, turn in idle if s in wanted and turn.due_asked > now]
+        idle = [(source, turn) for source, turn in self._turns.items() if turn.is_idle]
+        waiting = [turn.next_due for source, turn in idle if source not in awaited]
+        waiting += self._rounds.dues(now, awaited)
         return max(0.0, min(waiting) - now) if waiting else None
 
-    def _look_together(self, turns: Sequence[_Turn], joint: Round) -> None:
-        """Find the place and the time for a round, and let each source take its step."""
-        ready = all(turn.ingestion.can_follow for turn in turns)
-        place = turns[0].ingestion.place() if ready else None
-        standing = [turn.ingestion.reached() for turn in turns]
-        with self._lock:
-            begins = place is not None and None not in standing and not self._closing
-            if begins:
-                assert place is not None
-                joint.begin(place, [each for each in standing if each is not None])
-                for turn in turns[1:]:
-                    self._pool.submit(self._look_after, turn)
-        if begins:
-            self._look_after(turns[0])
-            return
-        for turn in turns:
-            self._let_rest(turn, needs_step=True)
-        answer_all(joint.requests, None)
-
-    def _let_rest(self, turn: _Turn, *, needs_step: bool) -> None:
-        """The step of a source in a round is over, or was not begun."""
-        with self._lock:
-            running, turn.running, turn.round, turn.served = turn.running, None, None, ()
-            turn.needs_step = needs_step
-            if needs_step:
-                turn.due = turn.looked
-            self._lock.notify()
-        if running is not None:
-            running.set_result(None)
-
-    def _look_after(self, turn: _Turn) -> None:
+    def _look_after(self, turn: Turn) -> None:
         joint = turn.round
         with self._lock:
             demand, served = (
@@ -591,7 +475,7 @@ class Ingestions:
             turn.needs_step = False
             is_quiet = joint is None and turn.is_quiet(self._runtime.monotonic_s())
             if is_quiet:
-                demand, served = _without_news(demand), ()
+                demand, served = without_news(demand), ()
         try:
             outcome = turn.ingestion.step(demand)
         except (Fenced, Unavailable) as error:
@@ -599,7 +483,7 @@ class Ingestions:
             _log.warning("a source could not write: %s", error)
             outcome = Outcome(is_over=True) if over else Outcome(again_ms=_AFTER_FAILURE_MS)
         with self._lock:
-            answers = self._answers(turn, outcome, served)
+            answers = decided(turn, outcome, served)
             turn.is_over = outcome.is_over
             source = turn.ingestion.description.id
             ends_round = joint is not None and joint.note(source, outcome.reached)
@@ -624,61 +508,11 @@ class Ingestions:
                 turn.running = None
                 self._lock.notify()
         if joint is not None:
-            self._let_rest(turn, needs_step=False)
+            self._rounds.end_step(turn, needs_step=False)
 
-    @staticmethod
-    def _answers(
-        turn: _Turn, outcome: Outcome, served: Iterable[Request]
-    ) -> list[tuple[Request, Finding | WaterclockError]]:
-        """The requests that a step has decided, each with its answer."""
-        found: list[tuple[Request, Finding | WaterclockError]] = []
-        reached = outcome.reached
-        if reached is not None:
-            met = turn.requests.end_step(served, reached)
-            found += [(each, turn.requests.finding(each, reached)) for each in met]
-        error: WaterclockError | None = turn.ingestion.refusal
-        if error is None and outcome.is_over:
-            if reached is not None and reached.bound.is_finished:  # they came during the step
-                late = turn.requests.fail()
-                return found + [(each, turn.requests.finding(each, reached)) for each in late]
-            error = _ended(turn)
-        if error is not None:
-            found += [(each, error) for each in turn.requests.fail()]
-        return found
-
-    def _next(self, turn: _Turn, outcome: Outcome) -> float:
+    def _next(self, turn: Turn, outcome: Outcome) -> float:
         now = self._runtime.monotonic_s()
         if outcome.again_ms is not None:
             return now + outcome.again_ms / 1000
         interval_s = (turn.ingestion.description.interval_ms or self._interval_ms) / 1000
         return (now // interval_s + 1) * interval_s
-
-
-def _without_news(demand: Demand | None) -> Demand:
-    """What a step of a quiet source does: it is complete at a later time."""
-    time = 0 if demand is None else demand.time
-    return Demand(time, is_first=False, wants_head=False, wants_news=False)
-
-
-def _dropped() -> SourceDropped:
-    return SourceDropped("a source that is read was dropped")
-
-
-def _known(turn: _Turn, request: Request) -> Finding | WaterclockError | None:
-    """The answer to a request, if no step is needed for it."""
-    if turn.ingestion.refusal is not None:
-        return turn.ingestion.refusal
-    if not turn.is_over:
-        return None
-    reached = turn.ingestion.reached()
-    if reached is not None and reached.bound.is_finished:
-        return turn.requests.finding(request, reached)
-    return _ended(turn)
-
-
-def _ended(turn: _Turn) -> WaterclockError:
-    """Why nothing comes any more of a source that has not finished."""
-    error = turn.ingestion.status.error
-    if isinstance(error, CapabilityInvalid):  # a DROP was committed, and is to be told to us yet
-        return _dropped()
-    return error or SourceFault("the source has ended")
