@@ -257,14 +257,14 @@ class Ingestions:
                 return
             for output in turn.ingestion.description.outputs.values():
                 self._errors.pop(output, None)
-            unmet = turn.requests.fail()
+            unmet, running = turn.requests.fail(), turn.running
             self._lock.notify()
         for request in unmet:
             answer(request, source_dropped())
         turn.ingestion.stop()
         turn.hold.close()
-        if turn.running is not None:
-            turn.running.add_done_callback(lambda _done: self._let_go(turn.ingestion))
+        if running is not None:
+            running.add_done_callback(lambda _done: self._let_go(turn.ingestion))
         else:
             self._let_go(turn.ingestion)
 
@@ -487,8 +487,8 @@ class Ingestions:
             turn.is_over = outcome.is_over
             source = turn.ingestion.description.id
             ends_round = joint is not None and joint.note(source, outcome.reached)
-        if outcome.changed_at is not None:
-            self._changed(outcome.changed_at)
+            turn.untold_at = outcome.changed_at or turn.untold_at
+        self._tell_changed(turn)
         for request, told in answers:
             answer(request, told)
         if joint is not None and ends_round:
@@ -503,12 +503,25 @@ class Ingestions:
                 turn.due = max(self._next(turn, outcome), rested)
             retry_s = _RETRY_ASKED_S if outcome.again_ms else _LEAST_REST_ASKED_S
             turn.due_asked = max(turn.looked + retry_s, rested)
+            if turn.untold_at is not None:
+                turn.due = min(turn.due, self._runtime.monotonic_s() + _AFTER_FAILURE_MS / 1000)
             turn.is_pausing = bool(outcome.again_ms) or rest_s > 0
             if joint is None:
                 turn.running = None
                 self._lock.notify()
         if joint is not None:
             self._rounds.end_step(turn, needs_step=False)
+
+    def _tell_changed(self, turn: Turn) -> None:
+        """Tell when the contents have changed. If that fails, the next step does it."""
+        if turn.untold_at is None:
+            return
+        try:
+            self._changed(turn.untold_at)
+        except (Fenced, Unavailable) as error:
+            _log.warning("what a source has brought can not be read yet: %s", error)
+        else:
+            turn.untold_at = None
 
     def _next(self, turn: Turn, outcome: Outcome) -> float:
         now = self._runtime.monotonic_s()

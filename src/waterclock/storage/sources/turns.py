@@ -57,6 +57,8 @@ class Turn:
     """It has stalled and waits longer than usual; ringing the bell does not change that."""
     quiets: set[Quiet] = field(default_factory=set)
     """Those for whom it is to bind nothing new."""
+    untold_at: int | None = None
+    """A time at which its contents have changed, if that could not be told yet."""
 
     @property
     def is_idle(self) -> bool:

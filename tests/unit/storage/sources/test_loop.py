@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 import pytest
 
 from waterclock.model.ids import GlobalId
+from waterclock.persist.errors import Unavailable
 from waterclock.persist.notes import Notes
 from waterclock.storage.reclock.shape import KAFKA
 from waterclock.storage.sources import loop
@@ -34,6 +35,7 @@ class Stage:
         self.world = SourceWorld()
         self.kinds: dict[str, Kind] = {}
         self.changed: list[int] = []
+        self.can_note = True
         self.wrote: list[int] = []
         self.rest_s = 0.0
         self.loop = Ingestions(
@@ -43,9 +45,15 @@ class Stage:
             Surroundings(lambda: time.time_ns() // 1_000_000, state_folder=self.world.state_folder),
             self.world.holds.take,
             interval_ms=20,
-            changed=self.changed.append,
+            changed=self.note_change,
             delay_s=self.delay_s,
         )
+
+    def note_change(self, time: int) -> None:
+        """The contents have changed."""
+        if not self.can_note:
+            raise Unavailable("the store does not answer")
+        self.changed.append(time)
 
     def delay_s(self, collections: Collection[GlobalId], rows: int) -> float:
         """How long a source is to rest after it wrote so many rows."""
@@ -179,6 +187,18 @@ def test_a_source_rests_when_views_are_behind(
         wait_until(lambda wanted=number + 1: stage.count(well) == wanted)
     assert stage.count(resting) == 2
     assert stage.wrote == [2, 1, 1, 1]
+
+
+def test_a_change_that_could_not_be_told_is_told_later(stage: Stage) -> None:
+    stage.can_note = False
+    upstream = Upstream({0: ["a"]})
+    source = stage.add(upstream)
+    wait_until(lambda: stage.count(source) == 1)
+    found = stage.loop.ask(source.id, 0, wants_head=True).result(60)  # answered all the same
+    assert found.head is not None
+    assert stage.changed == []
+    stage.can_note = True
+    wait_until(lambda: stage.changed == [found.bound_at])
 
 
 def test_unknown_kinds_are_refused(stage: Stage) -> None:
