@@ -113,7 +113,7 @@ class Ingestion:
         self._head: SourceFrontier | None = None
         """What the present step has learned of the head."""
         self._behind_ms = 0
-        """How much older what is bound is than the newest message upstream, if that is told."""
+        """How much older the last bound message is than the newest one upstream, if it is known."""
         self.limit: SourceFrontier | None = None
         """Nothing beyond it is bound, if it is set."""
         self.refusal: NotLinearizable | None = None

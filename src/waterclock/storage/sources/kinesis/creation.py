@@ -32,8 +32,8 @@ from waterclock.storage.sources.kinesis.stream import (
 _REST_S = 0.25
 """Between two requests to one shard, which answers five a second."""
 _LOOK_BACK_MS = 10_000
-"""LATEST is after the last record of so long ago, if there is one. Before that there was none that
-is not seen yet, whatever the clocks say."""
+"""LATEST begins behind the last record, which is looked for among those of so long ago. If there is
+none, records since then count, so clocks that differ a little lose none."""
 
 
 class Start(Enum):

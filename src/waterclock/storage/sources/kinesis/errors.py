@@ -1,4 +1,4 @@
-"""What can go wrong with a stream, told in our words."""
+"""The errors of streams that end a source, or keep one from being created."""
 
 from __future__ import annotations
 
@@ -23,11 +23,21 @@ def recreated(stream: str) -> SourceFault:
     return SourceFault(f'stream "{stream}" was deleted and created again upstream', hint=_AGAIN)
 
 
-def expired(stream: str, shard: str, after: str, found: str) -> SourceFault:
-    """Retention was quicker than we were, or nobody can tell that it was not."""
+def expired(stream: str, shard: str, last: int | None, first: int | None) -> SourceFault:
+    """Records may have expired between the last one that is known and the first one that is there;
+    None where there is no such record.
+    """
+    if last is None:
+        detail = f"Nothing was read of shard {shard} yet, and nobody can tell what has expired."
+    else:
+        behind = "nothing follows it" if first is None else f"the next one is {first}"
+        detail = (
+            f"Shard {shard} was to be read on from sequence number {last}, which is not there any"
+            f" more; {behind}."
+        )
     return SourceFault(
         f'records of stream "{stream}" have expired upstream before they were read',
-        detail=f"Shard {shard} was read up to {after}, which is not there any more; {found}.",
+        detail=detail,
         hint=f"Raise the retention period of the stream. {_AGAIN}",
     )
 
@@ -40,10 +50,11 @@ def shard_expired(stream: str, shard: str) -> SourceFault:
     )
 
 
-def lost(stream: str, shard: str, bound: str, found: str) -> SourceFault:
-    """What was promised to be there is not."""
+def lost(stream: str, shard: str, bound: int, found: int | None) -> SourceFault:
+    """A record that was bound is not there. `found` is the last one before it."""
+    ends = "nothing is there" if found is None else f"the last one before it is {found}"
     return SourceFault(
         f'records of stream "{stream}" are lost upstream',
-        detail=f"Shard {shard} was known up to {bound}, and {found}.",
+        detail=f"Shard {shard} had a record with sequence number {bound}; now {ends}.",
         hint=_AGAIN,
     )

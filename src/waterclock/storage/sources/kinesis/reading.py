@@ -53,7 +53,7 @@ class Standing:
 
 @dataclass(slots=True)
 class ShardReader:
-    """Reads a shard on from a standing. One thread at a time."""
+    """Reads a shard from a standing onwards. One thread at a time."""
 
     stream: Stream
     name: str
@@ -141,8 +141,7 @@ class ShardReader:
                     hint="It is tried again.",
                 )
         if end != END and last != end - 1:
-            found = "nothing" if last is None else str(last)
-            raise lost(self.name, self.shard.id, str(end - 1), f"{found} is the last before it")
+            raise lost(self.name, self.shard.id, end - 1, last)
 
     def _answer(self, retention_ms: int) -> Answer:
         if not is_safe(self.standing.anchor_ms, self.clock(), retention_ms):
@@ -191,9 +190,7 @@ class ShardReader:
         is_there = proof is not None and first == proof
         is_excused = not standing.is_needed and is_safe(standing.anchor_ms, asked_ms, retention_ms)
         if not is_there and not is_excused:
-            shown = "nothing" if proof is None else f"sequence number {proof}"
-            found = "nothing follows" if first is None else f"what follows begins at {first}"
-            raise expired(self.name, self.shard.id, shown, found)
+            raise expired(self.name, self.shard.id, proof, first)
         if is_there:
             standing.anchor_ms = max(standing.anchor_ms or 0, answer.records[0].arrived_ms)
         self._must_prove = False

@@ -23,7 +23,7 @@ HistoryUse = Literal["auto", "on", "off"]
 class PubnubDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A channel of a keyset, and how its messages are read.
 
-    `user` is by what name the service knows us. With `is_past`, the cursor is not where the queue
+    `user` is the user ID that the service sees. With `is_past`, the cursor is not where the queue
     ended when the source was created but earlier.
     """
 

@@ -10,12 +10,12 @@ cursor. So messages are missing from an answer
 
 - if it is as full as the queue can be: older ones may have been pushed out;
 - if nobody has looked for longer than the queue keeps messages for sure;
-- and where it has us listen in another region, whose queue has got some messages sooner than ours
-  and some later. There it is asked again from some moments earlier.
+- and if the service moves us to another region, whose queue is in another order. Its queue is asked
+  again from some moments earlier, so messages that came later there are not missed.
 
 In the first two cases there is a gap, for which history is asked before anything that follows is
-given on, so that messages keep their order. Where history can not be believed (`filling`), what may
-be missing is a loss, which the piece says. What comes twice is dropped (`duplicates`).
+given on, so that messages keep their order. Where history can not be believed (`filling`), the
+piece names the span as a loss. Duplicates are dropped (`duplicates`).
 """
 
 from __future__ import annotations

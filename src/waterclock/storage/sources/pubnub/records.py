@@ -1,8 +1,8 @@
 """Messages of PubNub as records, which formats decode.
 
-A payload is a value of JSON. Formats other than JSON want what such a value says, so of a string
-they get the text without quotes; of anything else, the JSON text. Partition, offset and timestamp
-are those of the publication. What else is known of a message are its headers: `publisher`, `type`
+A payload is a value of JSON. Formats other than JSON get the content of a string, without quotes
+and escapes, and the JSON text of any other value. Partition, offset and timestamp are those of the
+publication. The other properties of a message are its headers: `publisher`, `type`
 (`message`, `signal` or `file`), `custom_type` and `meta`.
 """
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from waterclock.storage.formats.api import LONG_RECORDS
 from waterclock.storage.sources.api import Messages
+from waterclock.storage.sources.kinesis.errors import expired
 from waterclock.storage.sources.kinesis.records import no_records
 from waterclock.storage.sources.kinesis.retention import (
     Anchor,
@@ -46,3 +49,15 @@ def test_anchors_are_noted_and_taken_off_the_messages() -> None:
     assert notes == {"b": anchor.encoded()}
     assert [each.batch.schema.metadata for each in given] == [None, None]
     assert all(each.batch.schema.equals(LONG_RECORDS) for each in given)
+
+
+@pytest.mark.parametrize(
+    ("last", "first", "told"),
+    [
+        (None, 7, "Nothing was read of shard a yet, and nobody can tell what has expired."),
+        (5, 7, "which is not there any more; the next one is 7."),
+        (5, None, "which is not there any more; nothing follows it."),
+    ],
+)
+def test_what_has_expired_is_told(last: int | None, first: int | None, told: str) -> None:
+    assert told in (expired("s", "a", last, first).detail or "")
