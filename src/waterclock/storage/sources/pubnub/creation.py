@@ -57,7 +57,8 @@ def define(
     start = end.timetoken
     if wanted.start_ms is not None:
         asked = timetoken_at(wanted.start_ms)
-        start = max(0, min(asked if asked >= 0 else end.timetoken + asked, end.timetoken))
+        wanted_from = asked if asked >= 0 else end.timetoken + asked
+        start = max(1, min(wanted_from, end.timetoken))  # 0 would ask the queue for its end
     return PubnubDefinition(
         subscribe_key=wanted.subscribe_key,
         channel=wanted.channel,

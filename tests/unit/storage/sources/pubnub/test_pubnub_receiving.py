@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from waterclock.runtime import SYSTEM
+from waterclock.storage.formats.api import JsonDefinition, MessageDefinition
 from waterclock.storage.sources.errors import TransientFault
 from waterclock.storage.sources.pubnub.answers import (
     Answer,
@@ -17,6 +18,7 @@ from waterclock.storage.sources.pubnub.answers import (
     Message,
     Page,
 )
+from waterclock.storage.sources.pubnub.creation import Wanted, define
 from waterclock.storage.sources.pubnub.duplicates import Recent
 from waterclock.storage.sources.pubnub.filling import AskHistory
 from waterclock.storage.sources.pubnub.following import Follower
@@ -158,6 +160,24 @@ def test_the_first_look_waits_for_the_service(service: Scripted) -> None:
     service.faults = [True, True]
     with closing(listening(service)) as listener, pytest.raises(TransientFault, match="broken"):
         listener.take()
+
+
+@pytest.mark.parametrize(
+    ("start_ms", "timetoken"),
+    [
+        (None, BEGIN),
+        (0, 1),  # 0 would ask the queue for its end
+        (-(10**18), 1),
+        (-1000, BEGIN - 10_000_000),
+        (10**18, BEGIN),
+    ],
+)
+def test_where_a_source_begins(service: Scripted, start_ms: int | None, timetoken: int) -> None:
+    wanted = Wanted("sub-c-1", "c", start_ms=start_ms)
+    messages = MessageDefinition(origin="the channel", value=JsonDefinition())
+    definition = define(wanted, None, messages, lambda _channel: service)
+    assert definition.timetoken == timetoken
+    assert definition.is_past == (start_ms is not None)
 
 
 def test_closing_interrupts_a_poll(service: Scripted) -> None:
