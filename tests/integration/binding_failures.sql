@@ -9,3 +9,4 @@ SELECT f::int8 FROM (VALUES (9223372036854775807::float8)) x(f)
 SELECT v + 2147483647 + -2147483647 FROM a
 SELECT repeat('[', 10000)::jsonb
 SELECT repeat('[', n)::jsonb FROM (VALUES (10000)) x(n)
+SELECT ntile(v - 1) OVER (ORDER BY v) FROM a

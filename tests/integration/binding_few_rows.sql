@@ -120,3 +120,20 @@ select pg_typeof(max(k)) from e
 select pg_typeof(sum(k)), 5 from a group by ()
 select pg_typeof(sum(k)), count(*) from a
 select pg_typeof(sum(k)) from a group by rollup (v)
+select * from a where exists (select 1 from b where a.k in (select c.k from m c where c.v=b.v))
+select * from a where exists (select 1 from a b where a.k in (select c.k from a c where c.v=b.v))
+select * from a x where exists (select 1 from a where x.v in (select v from b) or a.k>1)
+select * from a x where not exists (select 1 from b where x.v not in (select v from m where m.k = b.k))
+select k, v, exists (select 1 from a y where x.v in (select v from b) or y.k>2) from a x
+select k, v, (select count(*) from a y where x.v in (select v from b) or y.k>1) c from a x
+select * from a x, lateral (select y.k as yk, x.v in (select v from b where b.k = y.k) as i from m y) s
+select * from a x, lateral (select y.k as yk from m y where x.v = any (select v from b where b.k = y.k) is not true) s
+select * from a x where exists (select from m y where (x.k, x.v) in (select c.k, c.v from b c where c.k = y.k))
+select * from a x where exists (select from m y where (x.k, y.v) not in (select c.k, c.v from b c where c.k = y.k))
+select ntile(k) over (order by v, k), k, v from a
+select ntile(v) over (partition by k order by v), k, v from a
+select ntile(k) over (order by k nulls first, v), k, v from a
+select ntile(v + 1) over (order by k, v), k, v from m
+select ntile(v * 2) over (order by k, v desc), k, v from m
+select ntile(case when k > 1 then 2 end) over (order by k, v), k, v from m
+select ntile(k - 1) over (order by k desc) from b where k > 1

@@ -60,6 +60,8 @@ class Scope:
     """What is computed of the rows, under names of their own, before the select list."""
     extended_first: list[str] = field(default_factory=list)
     """What is computed of the rows before WHERE."""
+    brought_in: list[str] = field(default_factory=list)
+    """Columns of the query around, under names of their own, that stand in FROM as one row."""
     order: RowOrder = UNKNOWN_ORDER
     """The order in which the rows of FROM come."""
     is_cut: bool = False

@@ -96,7 +96,7 @@ class InnerQueries:
         if len(block.outputs) != len(values):
             many = _few_or_many(block, len(values))
             raise SyntaxFault(f"subquery has too {many} columns", node.at)
-        _refuse_nested(values, named, place, node.at)
+        values = self._brought_in(values, named, place, node.at)
         left, block = self._comparable(values, block, node.at)
         block = _cut_in_rows(block, named)
         if not place.is_conjunct:
@@ -109,6 +109,33 @@ class InnerQueries:
         negation = "NOT " if node.negated else ""
         sql = f"(({one}) {negation}IN ({inside}))"
         return Typed(sql, BOOL, node.at, (*left, *named))
+
+    def _brought_in(
+        self, values: Sequence[Typed], named: tuple[Typed, ...], place: Place, at: int
+    ) -> list[Typed]:
+        """The values in front of IN; those of a query around become columns of FROM.
+
+        From two queries further inside the engine does not find columns of a query around.
+        """
+        if not named and place.is_conjunct:
+            return list(values)
+        return [self._as_own(each, place, at) for each in values]
+
+    def _as_own(self, value: Typed, place: Place, at: int) -> Typed:
+        scope = place.scope
+        columns = [part.column for part in value.walk() if part.column is not None]
+        if all(column.scope == scope.number for column in columns):
+            return value
+        is_of_rows = place.clause == "WHERE" or place.extends
+        if not is_of_rows or any(column.scope == scope.number for column in columns):
+            raise FeatureNotSupported(
+                "a column of a query around in front of IN with a subquery is not supported here",
+                at,
+                hint="Join the relations in FROM instead.",
+            )
+        name = self._queries.statement.alias()
+        scope.brought_in.append(f"{value.sql} AS {name}")
+        return replace(value, sql=name)
 
     def _among(
         self,
@@ -218,20 +245,6 @@ def _member(value: Typed) -> str:
     """What the engine looks for: no column of floats, of which equal ones may differ."""
     key = key_sql(value)
     return f"({key} + 0D)" if name_of(value.type) in ("float4", "float8") else key
-
-
-def _refuse_nested(
-    values: Sequence[Typed], named: tuple[Typed, ...], place: Place, at: int
-) -> None:
-    """The engine does not find columns of a query around from two queries further inside."""
-    columns = [part.column for value in values for part in value.walk() if part.column]
-    is_outer = any(column.scope != place.scope.number for column in columns)
-    if is_outer and (named or not place.is_conjunct):
-        raise FeatureNotSupported(
-            "a column of a query around in front of IN with a subquery is not supported here",
-            at,
-            hint="Join the relations in FROM instead.",
-        )
 
 
 def _cut_in_rows(block: Block, named: tuple[Typed, ...]) -> Block:

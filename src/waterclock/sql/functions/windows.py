@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from waterclock.model.pg_types import FLOAT8, INT4, INT8
 from waterclock.sql.dialect.faults import raised
+from waterclock.sql.dialect.letting import let
 from waterclock.sql.dialect.types import ANYCOMPATIBLE, ANYELEMENT, spark_type
-from waterclock.sql.functions.registry import F, Function, Refused, SqlRule, Use, window
+from waterclock.sql.functions.registry import F, Function, SqlRule, Use, window
 
 WHOLE = "\x01w"
 """Where the window of all rows of the partition goes, in the same order."""
@@ -16,6 +17,7 @@ WITHOUT_FRAME = frozenset(
     ]
 )
 """They look at the whole partition, whatever frame was given."""
+_NO_TILES = raised("22014", "argument of ntile must be greater than zero")
 
 
 def _shifted(name: str) -> SqlRule:
@@ -57,11 +59,34 @@ def _tiles(use: Use) -> str:
     if number.is_null:
         return "CAST(NULL AS INT)"
     if not number.is_constant:
-        raise Refused("ntile() of a number that is not constant")
+        return _tiles_of(number.sql)
     if int(number.value) <= 0:
-        wrong = raised("22014", "argument of ntile must be greater than zero")
-        return f"CAST(CASE WHEN COUNT(1){F} > 0 THEN {wrong} END AS INT)"
+        return f"CAST(CASE WHEN COUNT(1){F} > 0 THEN {_NO_TILES} END AS INT)"
     return f"NTILE({number.sql}){F}"
+
+
+def _tiles_of(number: str) -> str:
+    """Tiles whose number is computed: PostgreSQL takes it from the first row that has one.
+
+    Rows before that one are in no tile; how large a tile is follows from the number of all rows.
+    """
+    values = f"TRANSFORM(COLLECT_LIST(NAMED_STRUCT('v', {number})){WHOLE}, e -> e.v)"
+    first = "ARRAY_POSITION(TRANSFORM(p.all, e -> e IS NOT NULL), TRUE)"
+    counted = {
+        "n": "TRY_ELEMENT_AT(FILTER(p.all, e -> e IS NOT NULL), 1)",
+        "place": f"p.place - {first} + 1",
+        "rows": "SIZE(p.all)",
+    }
+    # So many rows are in tiles that have one row more than the others.
+    larger = "(t.rows % t.n) * (t.rows DIV t.n + 1)"
+    tile = (
+        "CASE WHEN t.n IS NULL OR t.place < 1 THEN NULL"
+        f" WHEN t.n <= 0 THEN {_NO_TILES}"
+        f" WHEN t.place <= {larger} THEN (t.place - 1) DIV (t.rows DIV t.n + 1) + 1"
+        f" ELSE t.rows % t.n + (t.place - 1 - {larger}) DIV (t.rows DIV t.n) + 1 END"
+    )
+    within = let({"all": values, "place": f"ROW_NUMBER(){F}"}, "p", let(counted, "t", tile))
+    return f"CAST({within} AS INT)"
 
 
 def _counted(name: str, doc: str) -> Function:

@@ -194,7 +194,7 @@ def test_a_name_that_an_alias_hides_is_told_with_the_alias() -> None:
         ("SELECT * FROM t RIGHT JOIN generate_series(1, t.a) s ON true", "42P10"),
         ("SELECT * FROM t x RIGHT JOIN LATERAL (SELECT x.*) s ON true", "42P10"),
         (
-            "SELECT * FROM t WHERE EXISTS (SELECT 1 FROM u WHERE t.a IN"
+            "SELECT * FROM t WHERE EXISTS (SELECT 1 FROM u JOIN u y ON t.a IN"
             " (SELECT x.a FROM u x WHERE x.id = u.id))",
             "0A000",
         ),
