@@ -137,3 +137,7 @@ select ntile(v + 1) over (order by k, v), k, v from m
 select ntile(v * 2) over (order by k, v desc), k, v from m
 select ntile(case when k > 1 then 2 end) over (order by k, v), k, v from m
 select ntile(k - 1) over (order by k desc) from b where k > 1
+select * from ((select 2 as v) union all (select 3 as v)) as q1 cross join lateral ((select * from ((select 4 as v) union all (select 5 as v)) as q3) union all (select q1.v)) as q2
+select * from ((select 2 as v) union all (select 3 as v)) as q1 cross join lateral ((select k from b) union all (select q1.v)) as q2
+select * from ((select 2 as v) union all (select 3 as v)) as q1 cross join lateral ((select 4) union all (select q1.v)) as q2
+select * from a q1 cross join lateral ((select * from ((select 4 as v) union all (select 5 as v)) as q3) union all (select q1.v)) as q2
