@@ -112,6 +112,9 @@ def described(seed: int, case: Case, differences: list[Difference], first: Diffe
     lines += [f"{statement};" for statement in case.rows]
     if any(each.form not in ("query", "prepared") for each in differences):
         lines += [f"{statement};" for step in case.history for statement in step.all]
+        lines += [
+            f"-- the view m{number} is\n{query.sql};" for number, query in enumerate(case.queries)
+        ]
     for each in differences[:2]:
         lines += [f"-- {each.form}: {each.text[:600]}", f"{each.sql};"]
     return "\n".join(lines)

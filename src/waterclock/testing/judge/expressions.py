@@ -277,9 +277,18 @@ class Expressions:
         return self.constants.add(choices.pick(pool), kind)
 
     def filled(self, form: str, depth: int = 1) -> str:
-        """The form with an expression of its type in each hole."""
-        filled = _HOLE.sub(lambda hole: self.of(hole[1], depth - 1), form.replace("{{}}", "\x03"))
-        return filled.replace("\x03", "{}")
+        """The form with an expression of its type in each hole; `same` is that of the hole before.
+
+        What is ordered by itself has no peers that differ.
+        """
+        last = ""
+
+        def fill(hole: re.Match[str]) -> str:
+            nonlocal last
+            last = last if hole[1] == "same" else self.of(hole[1], depth - 1)
+            return last
+
+        return _HOLE.sub(fill, form.replace("{{}}", "\x03")).replace("\x03", "{}")
 
 
 _POOLS = {

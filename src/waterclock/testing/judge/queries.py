@@ -68,7 +68,7 @@ _AGGREGATES: dict[str, tuple[str, ...]] = {
     "text": (
         "max({text})",
         "min({text})",
-        "string_agg({text}, ',' ORDER BY {text})",
+        "string_agg({text}, ',' ORDER BY {same})",
         "string_agg(distinct {text}, '')",
     ),
     "date": ("min({date})", "max({date})"),
@@ -82,8 +82,8 @@ _AGGREGATES: dict[str, tuple[str, ...]] = {
         "percent_rank(1) WITHIN GROUP (ORDER BY {int4})",
         "cume_dist(1) WITHIN GROUP (ORDER BY {int4})",
     ),
-    "_int4": ("array_agg({int4} ORDER BY {int4})", "array_agg(distinct {int4})"),
-    "jsonb": ("jsonb_agg({int4} ORDER BY {int4})", "jsonb_agg({text} ORDER BY {text})"),
+    "_int4": ("array_agg({int4} ORDER BY {same})", "array_agg(distinct {int4})"),
+    "jsonb": ("jsonb_agg({int4} ORDER BY {same})", "jsonb_agg({text} ORDER BY {same})"),
     "interval": ("sum({interval})", "max({interval})", "min({interval})"),
 }
 _WINDOW_CALLS: dict[str, tuple[str, ...]] = {
@@ -102,6 +102,7 @@ _WINDOW_CALLS: dict[str, tuple[str, ...]] = {
         "lead({int4}, 1, {int4})",
         "nth_value({int4}, abs({int4} % 3) + 1)",
         "ntile(null)",
+        "ntile(abs({int4} % 3) + 1)",
     ),
     "text": ("lead({text})", "max({text})", "first_value({text})", "lag({text}, 0)"),
     "numeric": ("sum({numeric})", "avg({int4})", "max({numeric})"),
@@ -249,7 +250,7 @@ class Queries:
         parts = []
         for number in range(choices.between(2, 3)):
             if choices.happens(50):
-                part = self._picked(kinds)
+                part = self._picked(kinds, outer)
             else:
                 self._sides += 1
                 part = self._body(kinds, outer, depth - 1)
@@ -258,7 +259,7 @@ class Queries:
             parts.append(f"{word}({part})")
         return "".join(parts)
 
-    def _picked(self, kinds: Sequence[str]) -> str:
+    def _picked(self, kinds: Sequence[str], outer: Sequence[Column]) -> str:
         """Plain columns of one relation with a condition: sides over one table look alike."""
         choices = self.choices
         relation = self.relations[0]
@@ -266,6 +267,8 @@ class Queries:
         scope = [(f"{alias}.{name}", kind) for name, kind in relation.columns]
         drawing = self._expressions(scope, 0)
         items = self._items([drawing.leaf(kind) for kind in kinds])
+        if outer and choices.happens(40):
+            drawing = self._expressions([*scope, *outer], 0)
         where = f" where {drawing.of('bool', 1)}" if choices.happens(70) else ""
         return f"select {items} from {relation.name} as {alias}{where}"
 

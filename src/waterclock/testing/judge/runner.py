@@ -81,12 +81,14 @@ class Runner:
         self._tally = tally
         self._restart = restart
         self._numbers = itertools.count(1)
+        self._lookups = itertools.count()
         self._path = ""
         theirs.run(f"set statement_timeout = {patience_ms}")
 
     def run(self, case: Case, *, with_restart: bool = False) -> list[Difference]:
         """What differs; nothing if all is well."""
         self._tally.cases += 1
+        self._lookups = itertools.count()  # the same in each run of a case
         with self._schema() as differences:
             for statement in (*(table.created for table in case.tables), *case.rows):
                 self._same(differences, "set-up", statement)
@@ -168,7 +170,7 @@ class Runner:
         self, differences: list[Difference], view: str, query: Query, whole: Answer
     ) -> None:
         """Ask for the rows of a view that have a value which one of them has."""
-        number = self._tally.answers
+        number = next(self._lookups)
         place = number % len(query.columns)
         name, kind = query.columns[place]
         value = whole.rows[number % len(whole.rows)][place]
