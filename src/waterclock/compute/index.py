@@ -94,8 +94,13 @@ class Index:
         return Shown(places, pa.schema([(f"c{n}", kind) for n, kind in enumerate(kinds)]))
 
     def _found(self, trace: Trace, wanted: pa.Table, names: list[str]) -> pa.Table:
-        """The updates of the wanted keys."""
-        keys = wanted.select(list(self.keys)).rename_columns(names)
+        """The updates of the wanted keys.
+
+        They are looked for in the types that the arrangement has them in: the same value in another
+        type, such as a UUID of 16 bytes as bytes of any number, has another hash.
+        """
+        stored = pa.schema([self.arrangement.layout.schema.field(name) for name in names])
+        keys = wanted.select(list(self.keys)).rename_columns(names).cast(stored)
         if len(names) > 1 or keys.num_rows > 1 or not _is_plain(keys[names[0]]):
             return Groups.of(keys, names).state(trace)[0]
         # One value: what groups are made of is worth more than a look at a few rows.
