@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar, assert_never
 
 from waterclock.errors import WaterclockError
+from waterclock.model import interval_fields
 from waterclock.model.schema import (
     Array,
     Bool,
@@ -258,7 +259,7 @@ def format_type(declared: PgType) -> str:
             first, _, rest = info.sql_name.partition(" ")
             return f"{first}({declared.modifier}) {rest}"
         case "interval":
-            return f"interval({declared.modifier & 0xFFFF})"
+            return f"interval{interval_fields.shown(declared.modifier)}"
         case _:
             return info.sql_name
 

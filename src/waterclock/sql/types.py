@@ -6,6 +6,7 @@ Types that are key words have their own forms; every other name is looked up amo
 
 from __future__ import annotations
 
+from waterclock.model import interval_fields as fields
 from waterclock.model.pg_types import (
     NO_MODIFIER,
     REGCLASS,
@@ -37,7 +38,6 @@ from waterclock.sql.tokens import Kind
 _MAX_NUMERIC_PRECISION = 1000
 _MAX_LENGTH = 10485760
 _MAX_SECOND_DIGITS = 6
-_FULL_RANGE = 0x7FFF
 _WITHOUT_MODIFIER = {
     "int": "int4",
     "integer": "int4",
@@ -47,7 +47,6 @@ _WITHOUT_MODIFIER = {
     "boolean": "bool",
 }
 _PSEUDO_TYPES = {705: "unknown", 2249: "record"}
-_INTERVAL_FIELDS = ("year", "month", "day", "hour", "minute", "second")
 SERIAL_TYPES = ("serial", "bigserial", "smallserial", "serial2", "serial4", "serial8")
 
 
@@ -225,12 +224,26 @@ def _time(stream: TokenStream) -> PgType:
 
 def _interval(stream: TokenStream) -> PgType:
     stream.expect("interval")
-    if stream.at_any(*_INTERVAL_FIELDS):
-        raise FeatureNotSupported.of("an interval of some fields only", stream.token.position)
-    digits = _second_digits(stream)
-    if digits == NO_MODIFIER:
-        return PgType(type_named("interval").oid)
-    return PgType(type_named("interval").oid, _FULL_RANGE << 16 | digits)
+    if stream.at_mark("("):
+        return _interval_of(None, _second_digits(stream))
+    return interval_fields(stream) or _interval_of(None, NO_MODIFIER)
+
+
+def interval_fields(stream: TokenStream) -> PgType | None:
+    """The type of intervals with the fields that follow, if any do."""
+    first = last = stream.accept_any(*fields.WORDS)
+    if first is None or last is None:
+        return None
+    if stream.at("to"):
+        stream.advance()
+        last = stream.expect_any(*fields.FOLLOWING.get(first, ()))
+    digits = _second_digits(stream) if last == "second" else NO_MODIFIER
+    return _interval_of((first, last), digits)
+
+
+def _interval_of(kept: tuple[str, str] | None, digits: int) -> PgType:
+    places = None if digits == NO_MODIFIER else digits
+    return PgType(type_named("interval").oid, fields.modifier_of(kept, places))
 
 
 def _named(stream: TokenStream) -> PgType:

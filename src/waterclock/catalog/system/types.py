@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from waterclock.catalog.system.facts import PG_CATALOG_OID, Facts, FactType
-from waterclock.model import pg_types
+from waterclock.model import interval_fields, pg_types
 from waterclock.model.pg_types import NO_MODIFIER, PgType
 
 BOOL, BYTEA, CHAR, NAME, INT8, INT2, INT2VECTOR, INT4 = 16, 17, 18, 19, 20, 21, 22, 23
@@ -212,7 +212,6 @@ def _with_modifier(oid: int, name: str, modifier: int) -> str:
         case 1560 | 1562:
             return f"{name}({modifier})"
         case 1186:
-            precision = modifier & 0xFFFF
-            return name if precision == 0xFFFF else f"{name}({precision})"
+            return f"{name}{interval_fields.shown(modifier)}"
         case _:
             return name

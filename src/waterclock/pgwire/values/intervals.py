@@ -9,6 +9,7 @@ a number, which PostgreSQL reads over, are errors.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -99,9 +100,15 @@ class _Sum:
 
 
 def parse_interval(
-    text: str, style: IntervalStyle = IntervalStyle.POSTGRES
+    text: str,
+    style: IntervalStyle = IntervalStyle.POSTGRES,
+    fields: tuple[str, str] | None = None,
 ) -> tuple[int, int, int]:
-    """Months, days and microseconds; `InvalidDatetime` or `IntervalOverflow`."""
+    """Months, days and microseconds; `InvalidDatetime` or `IntervalOverflow`.
+
+    If only some fields are kept, from the first to the last one, a number without a unit is of the
+    last, and what is less than that is cut off.
+    """
     stripped = text.strip()
     if stripped[:1] in "Pp":
         total = _iso_fields(stripped, text)
@@ -109,13 +116,30 @@ def parse_interval(
         tokens = list(_tokens(stripped, text))
         if style is IntervalStyle.SQL_STANDARD:
             tokens = _with_first_sign(tokens)
-        total = _fields(tokens, text)
+        total = _fields(tokens, text, fields)
     months, days, micros = total.months, total.days, total.micros
     if not INT32_MIN <= months <= INT32_MAX:
         raise DatetimeOverflow("interval out of range")
     if not INT32_MIN <= days <= INT32_MAX or not INT64_MIN <= micros <= INT64_MAX:
         raise IntervalOverflow(f'interval field value out of range: "{text}"')
-    return months, days, micros
+    return (months, days, micros) if fields is None else _cut(months, days, micros, fields[1])
+
+
+def _cut(months: int, days: int, micros: int, last: str) -> tuple[int, int, int]:
+    """Without what is less than the last field."""
+    match last:
+        case "year":
+            return months - int(math.fmod(months, 12)), 0, 0
+        case "month":
+            return months, 0, 0
+        case "day":
+            return months, days, 0
+        case "hour" | "minute":
+            unit = 3_600_000_000 if last == "hour" else 60_000_000
+            rest = abs(micros) % unit
+            return months, days, micros - (-rest if micros < 0 else rest)
+        case _:
+            return months, days, micros
 
 
 def _with_first_sign(tokens: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -128,8 +152,9 @@ def _with_first_sign(tokens: list[tuple[str, str]]) -> list[tuple[str, str]]:
     ]
 
 
-def _fields(tokens: list[tuple[str, str]], text: str) -> _Sum:
+def _fields(tokens: list[tuple[str, str]], text: str, kept: tuple[str, str] | None = None) -> _Sum:
     total, pending = _Sum(), None
+    days_before: Fraction | None = None  # a number in front of another one, which is of hours
     seen: set[object] = set()
     ago = False
     for kind, token in tokens:
@@ -140,14 +165,19 @@ def _fields(tokens: list[tuple[str, str]], text: str) -> _Sum:
             if word == "ago" and seen and pending is None:
                 ago = True
             elif pending is not None and word in _UNITS:
+                if days_before is not None:
+                    _take_days(days_before, _UNITS[word], total, seen, text)
+                    days_before = None
                 _once(_UNITS[word], seen, text)
                 total.add(pending, _UNITS[word])
                 pending = None
             elif word != "@":
                 raise _invalid(text)
             continue
-        if pending is not None and kind != "clock":
-            raise _invalid(text)
+        if pending is not None and (kind != "clock" or days_before is not None):
+            if kind != "number" or days_before is not None:
+                raise _invalid(text)
+            days_before = pending
         if kind == "number":
             pending = Fraction("".join(token.split()))
             continue
@@ -159,18 +189,31 @@ def _fields(tokens: list[tuple[str, str]], text: str) -> _Sum:
         if kind == "clock":
             for unit in ("hour", "minute", "second"):
                 _once(_UNITS[unit], seen, text)
-            total.micros += _clock(token, text)
+            total.micros += _clock(token, text, in_minutes=kept == ("minute", "second"))
         else:
             _once(_UNITS["month"], seen, text)
             total.months += _standard_months(token, text)
     if pending is not None:
-        _once(_UNITS["second"], seen, text)
-        total.add(pending, _UNITS["second"])
+        of_last = _UNITS["second" if kept is None else kept[1]]
+        if days_before is not None:
+            _take_days(days_before, of_last, total, seen, text)
+        _once(of_last, seen, text)
+        total.add(pending, of_last)
     if not seen:
         raise _invalid(text)
     if ago:
         total.negate()
     return total
+
+
+def _take_days(
+    days: Fraction, following: tuple[str, int], total: _Sum, seen: set[object], text: str
+) -> None:
+    """Add a number without a unit, which is of days in front of hours."""
+    if following != _UNITS["hour"]:
+        raise _invalid(text)
+    _once(_UNITS["day"], seen, text)
+    total.add(days, _UNITS["day"])
 
 
 def _once(unit: tuple[str, int], seen: set[object], text: str) -> None:
@@ -189,10 +232,10 @@ def _tokens(stripped: str, text: str) -> Iterator[tuple[str, str]]:
         place = match.end()
 
 
-def _clock(token: str, text: str) -> int:
+def _clock(token: str, text: str, *, in_minutes: bool = False) -> int:
     sign = -1 if token[0] == "-" else 1
     parts = token.lstrip("+- ").split(":")
-    if len(parts) == 2 and "." in parts[1]:
+    if len(parts) == 2 and (in_minutes or "." in parts[1]):
         parts = ["0", *parts]  # 04:05.6 is minutes and seconds
     hours, minutes = int(parts[0]), int(parts[1])
     seconds = Fraction(parts[2]) if len(parts) > 2 else Fraction(0)

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from waterclock.model.interval_fields import fields_of, places_of
 from waterclock.model.manner import IntervalStyle
 from waterclock.model.pg_types import (
     NO_MODIFIER,
@@ -186,15 +187,18 @@ def _rounded(parse: Callable[[str], int], digits: int) -> Callable[[str], int]:
 
 
 def _interval_parser(modifier: int, style: IntervalStyle) -> Callable[[str], tuple[int, int, int]]:
-    """Of an interval only the clock is rounded; its digits are the lower half of the modifier."""
+    """An interval with the fields and the digits of seconds that its type keeps."""
     if modifier == NO_MODIFIER:
         return lambda text: parse_interval(text, style)
+    fields, places = fields_of(modifier), places_of(modifier)
 
-    def rounded(text: str) -> tuple[int, int, int]:
-        months, days, micros = parse_interval(text, style)
-        return months, days, _rounded(lambda _: micros, modifier & 0xFFFF)(text)
+    def kept(text: str) -> tuple[int, int, int]:
+        months, days, micros = parse_interval(text, style, fields)
+        if places is not None:
+            micros = _rounded(lambda _: micros, places)(text)
+        return months, days, micros
 
-    return rounded
+    return kept
 
 
 def _decode_plain(texts: pa.Array, name: str, declared: PgType) -> pa.Array | None:

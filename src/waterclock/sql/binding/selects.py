@@ -87,8 +87,8 @@ class Selects:
         if groups is not None and groups.columns:
             source = f"{source}, {groups.columns}" if source else f"{ONE_ROW}, {groups.columns}"
         if scope.brought_in:
-            row = f"(SELECT {', '.join(scope.brought_in)}) AS {self._queries.statement.alias()}"
-            source = f"{row}, {source}" if source else row
+            own = f"(SELECT {', '.join(scope.brought_in)}) AS {self._queries.statement.alias()}"
+            source = f"{own}, {source}" if source else own
         block = Block(tuple(outputs), _unwritten, tuple(order), distinct_on)
         if groups is None and not order and not is_distinct and select.assigned is None:
             block = _in_order_of_source(block, scope)

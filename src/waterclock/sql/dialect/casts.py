@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from waterclock.model.interval_fields import fields_of, places_of
 from waterclock.model.manner import Manner
 from waterclock.model.pg_types import (
     NO_MODIFIER,
@@ -208,16 +209,14 @@ def _rounded(value: str, target: PgType, *, zoned: bool) -> str:
 def _shortened(value: str, target: PgType) -> str:
     """A time or an interval, however long its SQL, with as many digits of seconds as its type."""
     kind = name_of(target)
-    less = (target.modifier & 0xFFFF) - _MOST_PLACES  # behind the fields of an interval
+    if kind == "interval":
+        return _with_fields(value, target.modifier)
+    less = target.modifier - _MOST_PLACES
     if target.modifier == NO_MODIFIER or less >= 0:
         return value
     match kind:
         case "timestamp" | "timestamptz":
             made = _rounded("st.v", target, zoned=kind == "timestamptz")
-        case "interval":
-            micros = f"ROUND(st.v.micros, {less})"
-            fields = datetimes.interval("st.v.months", "st.v.days", micros)
-            made = datetimes.unless_null("st.v", fields)
         case "time":
             micros = f"ROUND({datetimes.time_micros('st.v')}, {less})"
             made = (
@@ -227,6 +226,28 @@ def _shortened(value: str, target: PgType) -> str:
         case _:
             return value
     return let({"v": value}, "st", made)
+
+
+def _with_fields(value: str, modifier: int) -> str:
+    """An interval without what its type does not keep."""
+    last, places = (fields_of(modifier) or ("", ""))[1], places_of(modifier)
+    months, days, micros = "st.v.months", "st.v.days", "st.v.micros"
+    match last:
+        case "year":
+            months, days, micros = f"{months} DIV 12 * 12", "0", "0"
+        case "month":
+            days, micros = "0", "0"
+        case "day":
+            micros = "0"
+        case "hour" | "minute":
+            unit = 3_600_000_000 if last == "hour" else 60_000_000
+            micros = f"{micros} DIV {unit}L * {unit}L"
+        case _ if places is None or places >= _MOST_PLACES:
+            return value
+        case _:
+            micros = f"ROUND({micros}, {places - _MOST_PLACES})"
+    made = datetimes.interval(months, days, micros)
+    return let({"v": value}, "st", datetimes.unless_null("st.v", made))
 
 
 # --- Numerics -------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from waterclock.catalog.system.image import (
 )
 from waterclock.catalog.system.rows.picture import Picture
 from waterclock.catalog.system.types import Types
+from waterclock.model import interval_fields
 from waterclock.model.pg_types import PgType
 
 Values = Mapping[str, Any]
@@ -190,8 +191,11 @@ class InformationRows:
                 return _number(packed >> 16 & 0xFFFF, 10, packed & 0x7FF)
             case 1082:
                 return {"datetime_precision": 0}
-            case 1083 | 1114 | 1184 | 1266 | 1186:
-                return {"datetime_precision": 6 if modifier < 0 else modifier & 0xFFFF}
+            case 1186:
+                places = interval_fields.places_of(modifier)
+                return {"datetime_precision": 6 if places is None else places}
+            case 1083 | 1114 | 1184 | 1266:
+                return {"datetime_precision": 6 if modifier < 0 else modifier}
             case _:
                 return {}
 
