@@ -141,3 +141,10 @@ select * from ((select 2 as v) union all (select 3 as v)) as q1 cross join later
 select * from ((select 2 as v) union all (select 3 as v)) as q1 cross join lateral ((select k from b) union all (select q1.v)) as q2
 select * from ((select 2 as v) union all (select 3 as v)) as q1 cross join lateral ((select 4) union all (select q1.v)) as q2
 select * from a q1 cross join lateral ((select * from ((select 4 as v) union all (select 5 as v)) as q3) union all (select q1.v)) as q2
+select j.k, j from (a join b using (k)) as j
+select j.k from (a join b using (k) as x) as j
+select * from (a join b using (k)) as j(x, y)
+select j.*, z.k as zk from (a left join b on a.k = b.k) as j(p, q, r) full join e z on z.k = j.r
+select x, w from (a cross join b) j(x, y, z, w) where y = w
+select count(*) from (a join b on a.v = b.v) j group by j
+select * from ((a join b using (k)) as j join m using (k)) as l(k, v1, v2, v3)

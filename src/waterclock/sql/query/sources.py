@@ -15,6 +15,10 @@ from waterclock.sql.query.tree import (
     FunctionTable,
     Join,
     JoinKind,
+    Query,
+    Select,
+    SelectItem,
+    Star,
     Table,
 )
 from waterclock.sql.stream import TokenStream
@@ -123,7 +127,7 @@ class Sources:
         return following.value == ")" or following.value in goes_on
 
     def _bracketed(self) -> FromItem:
-        """A join in brackets, which may have an alias of its own."""
+        """A join in brackets; with an alias it is a query of all its columns."""
         stream = self._stream
         stream.expect_mark("(")
         inner = self._joined()
@@ -133,7 +137,10 @@ class Sources:
             return inner
         if not isinstance(inner, Join):
             stream.fail(stream.last)
-        raise FeatureNotSupported.of("an alias of a join", alias.at)
+        at = inner.at
+        every = SelectItem(Star((), at), None, at)
+        select = Select((every,), (inner,), None, None, False, None, (), None, at)
+        return Derived(Query(select, at), alias, False, at)
 
     def _rows_from(self, at: int) -> FunctionTable:
         stream = self._stream
