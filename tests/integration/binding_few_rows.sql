@@ -148,3 +148,8 @@ select j.*, z.k as zk from (a left join b on a.k = b.k) as j(p, q, r) full join 
 select x, w from (a cross join b) j(x, y, z, w) where y = w
 select count(*) from (a join b on a.v = b.v) j group by j
 select * from ((a join b using (k)) as j join m using (k)) as l(k, v1, v2, v3)
+select rtrim(c1) c1, c2 from ((select 3 as c0, 'abc'::bpchar as c1, c as c2 from c) except (select id, c, vc from c)) x
+select rtrim(c1) c1, c2 from (select 'abc'::bpchar as c1, c as c2 from c except select vc, c from c) x
+select rtrim(c1) c1, c2::char(4) from (select distinct 'abc'::bpchar as c1, c::bpchar as c2 from c) x
+select rtrim(c1) c1, c2 from (select 'abc'::bpchar as c1, c as c2 from c except all select vc, c from c) x
+select rtrim(c1) c1, c2 from (select 'abc'::bpchar as c1, c as c2 from c union select vc, c from c) x

@@ -126,13 +126,13 @@ def _groups(left: Block, right: Block, *shown: str, is_left: bool) -> str:
 
 def _chosen(keys: Sequence[Typed], of_rows: str = "{0}") -> list[str]:
     """The keys of a group as it shows them, where `of_rows` leaves `{0}` null in some rows."""
-    twins = [key for key in keys if has_twins(key)]
+    twins = [key for key in keys if has_twins(key) or key_sql(key) != key.sql]
     if len(twins) == 1:
-        return [f"MIN({of_rows.format(k.sql)})" if has_twins(k) else k.sql for k in keys]
+        return [f"MIN({of_rows.format(k.sql)})" if k in twins else k.sql for k in keys]
     fields = ", ".join(f"'v{n}', {key.sql}" for n, key in enumerate(twins))
     least = f"MIN({of_rows.format(f'NAMED_STRUCT({fields})')})"
     numbers = {key.sql: n for n, key in enumerate(twins)}
-    return [f"{least}.v{numbers[key.sql]}" if has_twins(key) else key.sql for key in keys]
+    return [f"{least}.v{numbers[key.sql]}" if key in twins else key.sql for key in keys]
 
 
 def _columns(block: Block, alias: str) -> list[Typed]:
