@@ -153,3 +153,7 @@ select rtrim(c1) c1, c2 from (select 'abc'::bpchar as c1, c as c2 from c except 
 select rtrim(c1) c1, c2::char(4) from (select distinct 'abc'::bpchar as c1, c::bpchar as c2 from c) x
 select rtrim(c1) c1, c2 from (select 'abc'::bpchar as c1, c as c2 from c except all select vc, c from c) x
 select rtrim(c1) c1, c2 from (select 'abc'::bpchar as c1, c as c2 from c union select vc, c from c) x
+select * from a, lateral (select 1 as c from b where false except all select 1 as c from b where k > v) l
+select * from a, lateral (select 1 as c from b except all select 1 as c from m where m.k = a.k) l
+select * from a, lateral (select 1 as c from b where false intersect all select 1 as c from b where k > v union all select a.v) l
+select 1 as c from a where false except all select 1 from a where k > v
