@@ -24,6 +24,7 @@ from waterclock.adapter.api import (
     CopyHeader,
     CopyIn,
     CopyOptions,
+    Format,
     binary_options,
     csv_options,
     text_options,
@@ -42,6 +43,7 @@ from waterclock.pgwire.copy.encoding import CopyEncoder
 from waterclock.pgwire.copy.formats import decoder_of
 from waterclock.pgwire.values.binary_out import encode_binary
 from waterclock.pgwire.values.building import build, build_lists
+from waterclock.pgwire.values.few import encode_few
 from waterclock.pgwire.values.jsons import normal_json
 from waterclock.pgwire.values.text_in import decode_text
 from waterclock.pgwire.values.text_out import encode_text
@@ -547,3 +549,27 @@ def test_copy_of_a_table_is_the_servers(
     assert data == theirs, first_difference(data, theirs)
     table = decoded(columns, options, data)
     assert all(same(table[name], batch.column(name)) for name in batch.schema.names)
+
+
+@pytest.mark.parametrize("digits", [-15, -12, -5, -1, 0, 1, 3])
+@pytest.mark.parametrize("kind", ["float4", "float8"])
+def test_floats_have_the_digits_that_are_asked_for(
+    oracle: psycopg.Connection, kind: str, digits: int
+) -> None:
+    rng = random.Random(digits)
+    edges = ["0", "-0", "NaN", "Infinity", "-Infinity", "1e-5", "0.0001", "123456.5", "1e15", "1e6"]
+    made = [f"{rng.uniform(-10, 10)}e{rng.randint(-30, 30)}" for _ in range(300)]
+    texts = [*edges, *made, *(str(rng.randint(-(10**9), 10**9)) for _ in range(50))]
+    oracle.execute(f"SET extra_float_digits = {digits}".encode())
+    cursor = oracle.execute(f"SELECT v::{kind} FROM unnest(%s::text[]) AS v".encode(), [texts])
+    result = cursor.pgresult
+    assert result is not None
+    theirs = [(result.get_value(row, 0) or b"").decode() for row in range(result.ntuples)]
+    oracle.execute("RESET extra_float_digits")
+    column = decode_text(pa.array(texts), named(kind), UTC_ZONE)
+    zone = zone_named("UTC", float_digits=digits)
+    assert encode_text(column, named(kind), zone).to_pylist() == theirs
+    for text, right in zip(texts, theirs, strict=True):
+        value = decode_text(pa.array([text]), named(kind), zone)
+        few = encode_few(value, named(kind), Format.TEXT, zone)
+        assert few in (None, [right.encode()])

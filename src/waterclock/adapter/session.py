@@ -154,6 +154,7 @@ class SqlSession:
             parse_text=None if read is None else lambda text, kind: read(text, kind, manner),
             statement_now=self.now() if in_block else None,
             interval_style=manner.intervals,
+            float_digits=manner.float_digits,
         )
 
     def meaning(self) -> tuple[object, ...]:

@@ -133,11 +133,10 @@ def _zone_to_the_east(hours: int) -> str:
     return f"Etc/GMT{-hours:+d}" if hours else "UTC"
 
 
-def _shortest(value: str) -> str:
-    """Floats are shown with as many digits as it takes to read them back."""
-    if value not in ("1", "2", "3"):
+def _float_digits(value: str) -> str:
+    if not -15 <= int(value) <= 3:
         raise ValueError(value)
-    return value
+    return str(int(value))
 
 
 def _utf8(value: str) -> str:
@@ -196,7 +195,7 @@ DEFINITIONS = (
     Definition("server_version_num", "150000", _fixed),
     Definition("bytea_output", "hex", _one_of("hex")),
     Definition("client_min_messages", "notice", _level),
-    Definition("extra_float_digits", "1", _shortest),
+    Definition("extra_float_digits", "1", _float_digits, reported=True),
     Definition("role", "none"),
     Definition("statement_timeout", "0", _duration),
     Definition("lock_timeout", "0", _duration),
@@ -344,7 +343,8 @@ class Settings:
     @property
     def manner(self) -> Manner:
         """How values are written as text."""
-        return Manner(self.get("TimeZone"), IntervalStyle(self.get("IntervalStyle")))
+        style = IntervalStyle(self.get("IntervalStyle"))
+        return Manner(self.get("TimeZone"), style, int(self.get("extra_float_digits")))
 
     @property
     def isolation(self) -> tuple[Isolation, int | None]:

@@ -170,7 +170,8 @@ async def _rows(session: Session, response: Rows, texts: Texts) -> Result:
 
 def _manner(session: Session) -> Manner:
     reported = session.reported_settings()
-    return Manner(reported["TimeZone"], IntervalStyle(reported["IntervalStyle"]))
+    style = IntervalStyle(reported["IntervalStyle"])
+    return Manner(reported["TimeZone"], style, int(reported.get("extra_float_digits", "1")))
 
 
 async def _close(batches: object) -> None:

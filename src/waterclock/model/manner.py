@@ -1,4 +1,4 @@
-"""How a session has values written as text: its time zone, and its style of intervals.
+"""How a session has values written: its time zone, its style of intervals, its digits of floats.
 
 What is held never depends on it; only what is shown, and how what is ambiguous is read.
 """
@@ -20,7 +20,9 @@ class IntervalStyle(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """A zone, by its name, and a style."""
+    """A zone, by its name, a style, and how many digits a float has."""
 
     zone: str
     intervals: IntervalStyle = IntervalStyle.POSTGRES
+    float_digits: int = 1
+    """PostgreSQL's `extra_float_digits`: above 0, as many as it takes to read the float back."""

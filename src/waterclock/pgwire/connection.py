@@ -234,4 +234,5 @@ class Connection:
     def _zone(self) -> Zone:
         reported = self._session.reported_settings()
         style = IntervalStyle(reported.get("IntervalStyle", "postgres"))
-        return zone_named(reported.get("TimeZone", "UTC"), style)
+        digits = int(reported.get("extra_float_digits", "1"))
+        return zone_named(reported.get("TimeZone", "UTC"), style, digits)

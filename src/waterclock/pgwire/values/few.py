@@ -62,7 +62,7 @@ def few_encoder(held: pa.DataType, declared: PgType, form: Format, zone: Zone) -
         return _of_values(lambda value: yes if value else no)
     if oid == _NUMERIC and held == arrow_type(column_type(declared)):
         return _of_values(_numeric(_scaled if held == NUMERIC else _fixed, form))
-    if held == pa.float64() and oid == _FLOAT8:
+    if held == pa.float64() and oid == _FLOAT8 and (form or zone.float_digits > 0):
         return lambda column: _floats(column.to_pylist(), form)
     if held == pa.date32() and oid == _DATE:
         encode = _date_bytes if form else lambda day: format_date(day).encode()

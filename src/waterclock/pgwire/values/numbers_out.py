@@ -25,8 +25,12 @@ _WHOLE = {15: 2.0**53, 6: 2.0**24}
 _PLAIN_FROM, _PLAIN_BELOW_REAL, _PLAIN_BELOW = 1e-4, 1e6, 1e10
 
 
-def float_text(column: pa.Array) -> pa.Array:
-    """Floats of either width as text."""
+def float_text(column: pa.Array, extra_digits: int = 1) -> pa.Array:
+    """Floats as text: the shortest, or up to 0 that many more digits than are certain."""
+    if extra_digits <= 0:
+        digits = max((6 if column.type == pa.float32() else 15) + extra_digits, 1)
+        texts = (None if v is None else _of_digits(v, digits) for v in column.to_pylist())
+        return pa.array(texts, pa.string())
     below, digits = (_PLAIN_BELOW_REAL, 6) if column.type == pa.float32() else (_PLAIN_BELOW, 15)
     texts = column.cast(pa.string())
     with np.errstate(invalid="ignore"):
@@ -40,6 +44,11 @@ def float_text(column: pa.Array) -> pa.Array:
         for text, number in zip(texts.filter(pa.array(odd)).to_pylist(), numbers, strict=True)
     ]
     return pc.replace_with_mask(texts, pa.array(odd), pa.array(mended, pa.string()))
+
+
+def _of_digits(value: float, digits: int) -> str:
+    text = f"{value:.{digits}g}"
+    return _SPECIAL.get(text, text)
 
 
 def _float_form(text: str, value: np.floating[Any], fixed_digits: int) -> str:

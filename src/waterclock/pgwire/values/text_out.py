@@ -65,7 +65,7 @@ def encode_text(column: pa.Array, declared: PgType, zone: Zone) -> pa.Array:
         case "bool":
             return pc.if_else(column, "t", "f")
         case "float4" | "float8":
-            return float_text(column)
+            return float_text(column, zone.float_digits)
         case "numeric":
             return numeric_text(column)
         case "bytea":

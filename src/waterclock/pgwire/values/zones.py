@@ -35,13 +35,14 @@ _LOCAL_EPOCH = datetime(1970, 1, 1)
 class Zone:
     """A time zone under the name by which the session knows it.
 
-    With it goes the style of the session's intervals: what is needed to write and read values of
-    all types is one thing.
+    With it go the style of the session's intervals and its digits of floats: what is needed to
+    write and read values of all types is one thing.
     """
 
     name: str
     rules: tzinfo
     intervals: IntervalStyle = IntervalStyle.POSTGRES
+    float_digits: int = 1
 
     @property
     def is_utc(self) -> bool:
@@ -80,18 +81,24 @@ class Zone:
 UTC_ZONE = Zone("UTC", UTC)
 
 
-@lru_cache(maxsize=256)
-def zone_named(name: str, intervals: IntervalStyle = IntervalStyle.POSTGRES) -> Zone:
+def zone_named(
+    name: str, intervals: IntervalStyle = IntervalStyle.POSTGRES, float_digits: int = 1
+) -> Zone:
     """A zone of the tz database, or a fixed one such as `<+02>-02`; `InvalidZone`.
 
     The same object for the same arguments, so that it can be compared quickly.
     """
-    return Zone(name, _rules(name), intervals)
+    return _zone(Manner(name, intervals, float_digits))
 
 
 def zone_of(manner: Manner) -> Zone:
     """The zone and the style of a session."""
-    return zone_named(manner.zone, manner.intervals)
+    return _zone(manner)
+
+
+@lru_cache(maxsize=256)
+def _zone(manner: Manner) -> Zone:
+    return Zone(manner.zone, _rules(manner.zone), manner.intervals, manner.float_digits)
 
 
 def _rules(name: str) -> tzinfo:

@@ -38,12 +38,14 @@ class SessionFacts:
     """When the statement came, if that was not when the transaction began."""
     interval_style: IntervalStyle = IntervalStyle.POSTGRES
     """How intervals are written as text."""
+    float_digits: int = 1
+    """How many digits floats have as text, as `Manner` counts them."""
 
     @property
     def manner(self) -> Manner:
         """How values are written as text."""
-        return Manner(self.timezone, self.interval_style)
+        return Manner(self.timezone, self.interval_style, self.float_digits)
 
     def of_views(self) -> SessionFacts:
         """The same for the text of a view, which has to be the same for everybody."""
-        return replace(self, interval_style=IntervalStyle.POSTGRES)
+        return replace(self, interval_style=IntervalStyle.POSTGRES, float_digits=1)

@@ -16,6 +16,7 @@ from waterclock.sql.dialect.interval_texts import interval_text
 from waterclock.sql.dialect.literals import quoted
 from waterclock.sql.dialect.scaled import text_of as scaled_text
 from waterclock.sql.dialect.types import element_type, is_array, is_unconstrained, name_of
+from waterclock.sql.errors import FeatureNotSupported
 
 _AS_IT_IS = frozenset({"text", "varchar", "name", "char", "json", "jsonb", "regtype"})
 _AS_IT_IS |= {"record", "regclass"}
@@ -35,6 +36,12 @@ def text_of(value: str, declared: PgType, manner: Manner) -> str:
             return f"RTRIM({value})"
         case "numeric":
             return _numeric(value, declared)
+        case "float4" | "float8" if manner.float_digits < 1:
+            raise FeatureNotSupported(
+                "a floating-point number as text inside a query is not supported when"
+                " extra_float_digits is below 1",
+                hint="Set extra_float_digits to 1, or convert it to numeric and round that.",
+            )
         case "float4":
             return _float(value, "1e6")
         case "float8":
