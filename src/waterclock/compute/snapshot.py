@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from waterclock.compute.errors import ReadCancelled
 from waterclock.compute.kernels.codes import Codes, numbers
+from waterclock.compute.kernels.errors import value_text
 from waterclock.model.errors import NegativeMultiplicity
 from waterclock.model.ids import GlobalId
 from waterclock.persist.consolidate import consolidate
@@ -117,7 +118,7 @@ def rows_of(updates: pa.Table, time: int) -> pa.Table:
 
 def _owed_row(rows: pa.Table, diffs: Codes, time: int) -> NegativeMultiplicity:
     place = int(np.argmin(diffs))
-    row = ", ".join(str(column[place].as_py()) for column in rows.columns)
+    row = ", ".join(value_text(column[place]) for column in rows.columns)
     return NegativeMultiplicity(
         "collection holds some row a negative number of times",
         detail=f"At time {time} it holds the row ({row}) {diffs[place]} times.",

@@ -19,11 +19,17 @@ from waterclock.compute.kernels.trace import Trace, arranged, arranged_schema, r
 from waterclock.persist.rows import DIFF, TIME
 
 
-def map_counts(delta: pa.Table, trace: Trace, shown: Callable[[Codes], Codes]) -> Step:
+def map_counts(
+    delta: pa.Table,
+    trace: Trace,
+    shown: Callable[[Codes], Codes],
+    *,
+    expect_negative: bool = False,
+) -> Step:
     """One step of the operator whose output has each row as often as `shown` says of its count.
 
-    `shown` must give 0 for counts of 0 and below. The arrangement's columns are those of the delta
-    with the hash of the whole row in front.
+    `shown` must give 0 for counts of 0 and below, which are no error if they are expected. The
+    arrangement's columns are those of the delta with the hash of the whole row in front.
     """
     if delta.num_rows == 0:
         return Step(delta, arranged_schema(delta.schema).empty_table(), NO_ERRORS)
@@ -37,10 +43,11 @@ def map_counts(delta: pa.Table, trace: Trace, shown: Callable[[Codes], Codes]) -
     later = slots.later
     emitted[later] = counts[later] - counts[later - 1]
     added = np.flatnonzero(changes)
+    owed = np.zeros_like(totals) if expect_negative else (totals < 0).astype(np.int64)
     return Step(
         _rows(delta.schema, groups, slots, emitted),
         arranged(_rows(delta.schema, groups, slots, changes), groups.hashes[slots.group[added]]),
-        error_updates(groups.keys, slots, (totals < 0).astype(np.int64), [NEGATIVE]),
+        error_updates(groups.keys, slots, owed, [NEGATIVE]),
     )
 
 

@@ -29,6 +29,8 @@ ERROR_SCHEMA = pa.schema(
 NEGATIVE = "collection holds some row a negative number of times"
 
 NO_ERRORS = ERROR_SCHEMA.empty_table()
+_ENDLESS = (2**63 - 1, -(2**63), 2**31 - 1, -(2**31))
+"""What stands for the infinite moments and days."""
 
 
 def error_updates(
@@ -59,10 +61,22 @@ def error_updates(
 
 def _rendered(keys: Sequence[pa.Array], group: Codes) -> pa.Array:
     """The keys of some groups as text. A loop over rows, but only over those in error."""
-    values = [column.take(pa.array(group)).to_pylist() for column in keys]
-    rows = zip(*values, strict=True) if values else [()] * len(group)
-    return pa.array([_row_text(row) for row in rows], pa.string())
+    texts = [list(map(value_text, column.take(pa.array(group)))) for column in keys]
+    rows = zip(*texts, strict=True) if texts else [()] * len(group)
+    return pa.array([f"({', '.join(row)})" for row in rows], pa.string())
 
 
-def _row_text(row: tuple[object, ...]) -> str:
-    return "(" + ", ".join("null" if value is None else str(value) for value in row) + ")"
+def value_text(value: pa.Scalar) -> str:
+    """A value as a person reads it, also where Python has none for it, such as infinity."""
+    if not value.is_valid:
+        return "null"
+    try:
+        return str(value.as_py())
+    except (OverflowError, ValueError):
+        pass
+    if pa.types.is_nested(value.type):
+        return "..."
+    if value.value in _ENDLESS:
+        return "infinity" if value.value > 0 else "-infinity"
+    text: str = value.cast(pa.string()).as_py()
+    return text

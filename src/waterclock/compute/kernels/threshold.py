@@ -7,13 +7,10 @@ error; elsewhere they are.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 
 from waterclock.compute.kernels.counts import map_counts
-from waterclock.compute.kernels.errors import NO_ERRORS
 from waterclock.compute.kernels.step import Step
 from waterclock.compute.kernels.trace import Trace
 
@@ -23,5 +20,6 @@ def threshold(delta: pa.Table, trace: Trace, *, expect_negative: bool = True) ->
 
     Unless `expect_negative`, a count below zero is an error as long as it lasts.
     """
-    step = map_counts(delta, trace, lambda counts: np.maximum(counts, 0))
-    return replace(step, errors=NO_ERRORS) if expect_negative else step
+    return map_counts(
+        delta, trace, lambda counts: np.maximum(counts, 0), expect_negative=expect_negative
+    )

@@ -19,6 +19,8 @@ from waterclock.testing.judge.systems import Answer, System
 from waterclock.testing.judge.values import declared_as, literal
 
 TIMED_OUT = "57014"
+_NO_ANSWER = "set statement_timeout = '4min'"
+"""After that long an answer is missing, which is a difference; planning alone may take a minute."""
 _MOST_ROWS = 100
 """A query with more rows costs more to compare than it can show."""
 
@@ -84,6 +86,7 @@ class Runner:
         self._lookups = itertools.count()
         self._path = ""
         theirs.run(f"set statement_timeout = {patience_ms}")
+        ours.run(_NO_ANSWER)
 
     def run(self, case: Case, *, with_restart: bool = False) -> list[Difference]:
         """What differs; nothing if all is well."""
@@ -112,8 +115,13 @@ class Runner:
                 each.run("rollback")
                 each.run(f"drop schema {name} cascade")
         if self._ours.is_lost:
-            self._ours = self._restart()
+            self._ours = self._restarted()
             differences.append(Difference("connection", "", "the connection was lost"))
+
+    def _restarted(self) -> System:
+        ours = self._restart()
+        ours.run(_NO_ANSWER)
+        return ours
 
     def close(self) -> None:
         """End both connections."""
@@ -197,7 +205,7 @@ class Runner:
                 self._same(differences, "change", statement)
             if with_restart and number == 0:
                 self._ours.close()
-                self._ours = self._restart()
+                self._ours = self._restarted()
                 self._ours.run(f"set search_path = {self._path}")
             if case.reads_between or step is case.history[-1]:
                 for view in views:
