@@ -158,3 +158,4 @@ select * from a, lateral (select 1 as c from b except all select 1 as c from m w
 select * from a, lateral (select 1 as c from b where false intersect all select 1 as c from b where k > v union all select a.v) l
 select 1 as c from a where false except all select 1 from a where k > v
 select case when k = 1 then 'infinity'::timestamp end t, case when v = 1 then '-infinity'::date end d from a except all select 'infinity'::timestamp, case when v = 1 then '-infinity'::date end from m
+select c::"char"::text as t, id from c

@@ -86,7 +86,8 @@ def _cast_sql(
     if have == want and have != "numeric" and target.modifier in (NO_MODIFIER, source.modifier):
         return Conversion(value, source)
     if want == "char":
-        return Conversion(one_byte(text_of(value, source, manner)), target)
+        text = value if have == "bpchar" else text_of(value, source, manner)
+        return Conversion(one_byte(text), target)
     if want in TEXTS or (want == "json" and have == "jsonb"):
         return Conversion(text_of(value, source, manner), target)
     if want == "numeric" or want == "uint8":

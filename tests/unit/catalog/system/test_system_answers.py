@@ -294,3 +294,13 @@ def test_local_times_are_those_of_the_zone(world: World) -> None:
         assert found == [(local.date(), local)]
     with pytest.raises(FeatureNotSupported, match="local time in the zone"):
         world.rows(sql, now=now, settings={"timezone": "<+05>-05"})
+
+
+def test_types_of_intervals_show_their_fields(world: World) -> None:
+    modifiers = (327679, 458751, 470351871, 469762049, 268435456, 2147418115)
+    shown = ", ".join(f"format_type(1186, {modifier})" for modifier in modifiers)
+    [row] = world.rows(f"select {shown}")
+    assert row == (
+        *("interval year", "interval year to month", "interval day to second"),
+        *("interval hour to second(1)", "interval second(0)", "interval(3)"),
+    )

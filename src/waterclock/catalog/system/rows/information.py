@@ -193,7 +193,10 @@ class InformationRows:
                 return {"datetime_precision": 0}
             case 1186:
                 places = interval_fields.places_of(modifier)
-                return {"datetime_precision": 6 if places is None else places}
+                fields = interval_fields.fields_of(modifier)
+                kept = None if fields is None else interval_fields.shown(modifier).strip().upper()
+                precision = 6 if places is None else places
+                return {"datetime_precision": precision, "interval_type": kept}
             case 1083 | 1114 | 1184 | 1266:
                 return {"datetime_precision": 6 if modifier < 0 else modifier}
             case _:
