@@ -164,7 +164,7 @@ class Queries:
         kinds = self._kinds()
         body = self._body(kinds, (), depth=2)
         names = [f"c{n}" for n in range(len(kinds))]
-        if body.startswith("values "):
+        if body.lstrip("(").startswith("values "):
             body = f"select * from ({body}) as o({', '.join(names)})"
         ordered = False
         if choices.happens(20):
