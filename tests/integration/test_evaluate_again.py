@@ -39,6 +39,8 @@ pytestmark = pytest.mark.slow
 ONE, OTHER = GlobalId.user(1), GlobalId.user(2)
 SCHEMA = Schema((Column("k", Int(64)), Column("v", Int(64))))
 
+SCHEMA_OF_ROWS = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+
 QUERIES = {
     "join": ("SELECT u1.v, u2.v FROM u1 JOIN u2 ON u1.k = u2.k", [(11, 5), (30, 300)]),
     "subquery": ("SELECT v, (SELECT max(v) FROM u2) AS m FROM u1", [(11, 300), (30, 300)]),
@@ -59,6 +61,14 @@ def evaluator(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Pat
     """One that holds all contents in the JVM, and one that holds none."""
     small_bytes = 1 << 19 if request.param == "held" else -1
     return Evaluator(LiveSession.of(spark), tmp_path / "queries", small_bytes=small_bytes)
+
+
+def test_pieces_of_contents_without_rows(evaluator: Evaluator) -> None:
+    none = SCHEMA_OF_ROWS.empty_table()
+    pieces = [none, none, table((1, 10)), none, none, none, table((2, 20))]
+    contents = {ONE: pa.concat_tables(pieces)}
+    found = evaluator.evaluate("SELECT * FROM u1 WHERE v > 1", {ONE: SCHEMA}, contents, "g")
+    assert found.to_pylist() == [{"k": 1, "v": 10}, {"k": 2, "v": 20}]
 
 
 @pytest.mark.parametrize("name", QUERIES)

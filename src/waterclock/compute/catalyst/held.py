@@ -38,7 +38,9 @@ class HeldRows:
 
     def put(self, rows: pa.Table) -> None:
         """Have jobs that begin from now on read these rows."""
-        self._set(self._batches(rows.cast(self._schema).to_batches()))
+        # Spark takes a batch without rows for the end of them.
+        batches = [batch for batch in rows.cast(self._schema).to_batches() if batch.num_rows]
+        self._set(self._batches(batches))
 
     def clear(self) -> None:
         """Let go of the rows."""
