@@ -1,9 +1,9 @@
 """Compute: views that are kept up to date from the collections they read into the ones they write.
 
 `maintain_view` takes read capabilities for the inputs, all at one frontier, the view as SQL over
-their ids, and the write capabilities of those of its outputs that are written back to storage, and
-of its errors. From then on, and after
-every restart, each tick brings the outputs up to where all inputs are complete.
+their ids, and write capabilities for its errors and for those of its outputs that are written back
+to storage. From then on, and after every restart, each tick brings the outputs up to where all
+inputs are complete.
 
 What holds at every moment:
 
