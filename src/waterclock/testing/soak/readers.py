@@ -108,9 +108,12 @@ class Subscriber(Actor):
         connection = self.connection
         with connection.cursor() as cursor, cursor.copy(sql.encode()) as copy:
             pending: list[tuple[int, tuple[str, ...]]] = []
+            has_begun = self._complete is not None
             for row in copy.rows():
                 moment, progressed, diff, *values = (str(value) for value in row)
-                if progressed == "t":
+                if progressed == "t" and not has_begun:
+                    has_begun = True  # the contents come behind it
+                elif progressed == "t":
                     for count, contents in pending:
                         self._contents[contents] += count
                     pending = []
