@@ -44,7 +44,20 @@ HOSTILE = {
         "length(WC_MATCH_REPLACED(repeat('x', 1000000), 'x', repeat('y', 1000), 1, 0))",
         "54000",
     ),
-    "deep JSON": ("WC_JSON_FAULT(repeat('[', 1000000))", "54001 stack depth limit exceeded"),
+    "deep JSON": (
+        "WC_JSON_FAULT(concat(repeat('[', 1000000), repeat(']', 1000000)))",
+        "54001 stack depth limit exceeded",
+    ),
+    "deep and no JSON": (
+        'WC_JSON_FAULT(concat(repeat(\'[\', 2000), \'{"a": [1, {}], "b":[{"c": []\','
+        " repeat(']', 2003)))",
+        "22P02 invalid input syntax for type json",
+    ),
+    "deep members": (
+        "WC_JSON_RAW_FAULT(concat(repeat('[', 2000), '{\"a\": [1, { } ], \"b\" : [{} ] }',"
+        " repeat(' ]', 2000)))",
+        "54001 stack depth limit exceeded",
+    ),
     "many elements": (
         "WC_JSON_ELEMENT(WC_JSON_NORMAL(concat('[', repeat('1,', 1000000), '2]')), -1)",
         "2",

@@ -3,6 +3,7 @@ package waterclock;
 import java.math.BigInteger;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.Comparator;
 import org.apache.spark.unsafe.types.UTF8String;
 
@@ -15,7 +16,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * a SQLSTATE before the message.
  *
  * Nesting is bounded, so the stack is as well, and which documents are read does not depend on the
- * thread that reads them.
+ * thread that reads them. What is nested more deeply is only looked through, for whether it is JSON.
  */
 final class JsonReader {
     static final int MOST_LEVELS = 1000;
@@ -30,6 +31,7 @@ final class JsonReader {
     private final boolean isNormal;
     private int at = 0;
     private int depth = 0;
+    private boolean isTooDeep = false;
 
     /** `isNormal` if the normal form is wanted: then strings and numbers must be writable in it. */
     private JsonReader(UTF8String text, boolean isNormal) {
@@ -92,13 +94,21 @@ final class JsonReader {
         String found = value();
         skipBlanks();
         if (at < text.length()) throw new Stop(INVALID);
+        if (isTooDeep) throw new Stop(TOO_DEEP);
         return found;
     }
 
     private String value() throws Stop {
+        char found = next();
+        if (found != '{' && found != '[') return scalar();
+        if (depth < MOST_LEVELS) return found == '{' ? object() : array();
+        isTooDeep = true;
+        skipNested();
+        return "";
+    }
+
+    private String scalar() throws Stop {
         switch (next()) {
-            case '{': return object();
-            case '[': return array();
             case '"': return string();
             case 't': return word("true");
             case 'f': return word("false");
@@ -122,13 +132,7 @@ final class JsonReader {
         open();
         ArrayList members = new ArrayList();
         for (boolean isFirst = true; !closes('}', isFirst); isFirst = false) {
-            if (next() != '"') throw new Stop(INVALID);
-            at++;
-            String name = characters(isNormal);
-            skipBlanks();
-            if (next() != ':') throw new Stop(INVALID);
-            at++;
-            skipBlanks();
+            String name = name(isNormal);
             String value = value();
             if (isNormal) members.add(new Member(name, value, members.size()));
             skipBlanks();
@@ -136,10 +140,62 @@ final class JsonReader {
         return isNormal ? written(members) : "";
     }
 
-    private void open() throws Stop {
+    /** A name, and goes over the colon behind it. */
+    private String name(boolean isWanted) throws Stop {
+        if (next() != '"') throw new Stop(INVALID);
         at++;
-        if (++depth > MOST_LEVELS) throw new Stop(TOO_DEEP);
+        String found = characters(isWanted);
         skipBlanks();
+        if (next() != ':') throw new Stop(INVALID);
+        at++;
+        skipBlanks();
+        return found;
+    }
+
+    private void open() {
+        at++;
+        depth++;
+        skipBlanks();
+    }
+
+    /** Goes over an array or object of any depth, which takes no stack. */
+    private void skipNested() throws Stop {
+        BitSet objects = new BitSet();
+        int level = 0;
+        do {
+            char found = next();
+            if (found == '{' || found == '[') {
+                boolean isObject = found == '{';
+                objects.set(level++, isObject);
+                at++;
+                skipBlanks();
+                if (next() != (isObject ? '}' : ']')) {
+                    if (isObject) name(false);
+                    continue;
+                }
+            } else {
+                scalar();
+                skipBlanks();
+            }
+            level = skipEnds(objects, level);
+        } while (level > 0);
+    }
+
+    /** Goes over ends, up to what comes behind the next comma; the levels that are open then. */
+    private int skipEnds(BitSet objects, int level) throws Stop {
+        while (level > 0) {
+            boolean isObject = objects.get(level - 1);
+            char found = next();
+            if (found != ',' && found != (isObject ? '}' : ']')) throw new Stop(INVALID);
+            at++;
+            if (found != ',') level--;
+            if (level > 0) skipBlanks();
+            if (found == ',') {
+                if (isObject) name(false);
+                return level;
+            }
+        }
+        return level;
     }
 
     /** Goes over the end of an array or object, or over the comma before what comes next. */
