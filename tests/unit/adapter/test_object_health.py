@@ -158,15 +158,16 @@ async def test_what_is_maintained_does_not_run_while_it_is_in_error(world: Adapt
 
 def test_a_read_that_waits_for_a_stalled_source_says_so(tmp_path: Path) -> None:
     """In a notice after two seconds, and in the error when the time is over."""
-    one = tmp_path / "one.txt"
-    one.write_text("a\n")
+    folder = tmp_path / "lines"
+    folder.mkdir()
+    (folder / "one.txt").write_text("a\n")
 
     async def inside() -> None:
         async with adapter_world(tmp_path / "data") as world:
             client = await world.connect()
-            await client.run(f"CREATE SOURCE f FROM FILE '{one}' FORMAT TEXT {FAST}")
+            await client.run(f"CREATE SOURCE f FROM FILE '{folder}' FORMAT TEXT {FAST}")
             await client.until_rows("SELECT text FROM f", [("a",)])
-            one.unlink()
+            folder.rename(tmp_path / "away")
             await client.until_rows(BLAMES, [("f", "source", "stalled", "f")])
             await client.run("CREATE TABLE later (a int); INSERT INTO later VALUES (1)")
             await client.run("SET statement_timeout = '200ms'")
@@ -175,7 +176,7 @@ def test_a_read_that_waits_for_a_stalled_source_says_so(tmp_path: Path) -> None:
                 "57014",
                 "canceling statement due to statement timeout",
             )
-            reason = f'source f is stalled: "{one}" does not exist.'
+            reason = f'source f is stalled: "{folder}" does not exist.'
             assert error.detail == f"It waited for source f. {reason}"
             assert client.notices == [], "that was too short for a notice"
             await client.run("SET statement_timeout = 0")
@@ -194,7 +195,8 @@ def test_a_read_that_waits_for_a_stalled_source_says_so(tmp_path: Path) -> None:
             await client.session.fail()
             await client.run("SET transaction_isolation = serializable")
             assert await client.rows("SELECT text FROM f") == [("a",)], "that is the remedy"
-            one.write_text("a\nb\n")
+            (tmp_path / "away").rename(folder)
+            (folder / "one.txt").write_text("a\nb\n")
             await client.until_rows("SELECT text FROM f", [("a",), ("b",)])
 
     asyncio.run(inside())

@@ -184,7 +184,9 @@ def test_a_log_that_does_not_answer_ends_the_round_and_not_the_sources(log: Log)
     for each in log.upstreams:
         each.fault = None
     log.messages.append("m")
-    assert log.ask(group).result(60) is not None
+    # A source that has stalled may come too late for the first rounds.
+    rounds = (log.ask(group).result(60) for _ in range(100))
+    assert any(each is not None for each in rounds)
     log.upstreams[1].fault = unreachable()
     assert log.ask(group).result(60) is None  # and the other is not held up by it
     assert log.loop.ask(one.id, log.now_ms(), wants_head=True).result(60).head == upper(1)
