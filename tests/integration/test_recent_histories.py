@@ -30,19 +30,19 @@ FAULTS = int(os.environ.get("WATERCLOCK_HISTORY_FAULTS", "2"))
 
 @pytest.fixture(scope="module")
 def world(
-    tmp_path_factory: pytest.TempPathFactory,
-    kafka_broker: KafkaBroker,
-    logical_server: PostgresServer,
+    tmp_path_factory: pytest.TempPathFactory, logical_server: PostgresServer
 ) -> Iterator[World]:
+    """With a broker of its own: it is killed, which would be seen by other tests."""
     server = ServerProcess(tmp_path_factory.mktemp("histories") / "data")
-    try:
-        server.start()
-        made = World(server, kafka_broker, logical_server, uuid.uuid4().hex)
-        yield made
-        server.stop()
-        made.close()
-    finally:
-        server.kill()
+    with KafkaBroker() as broker:
+        try:
+            server.start()
+            made = World(server, broker, logical_server, uuid.uuid4().hex)
+            yield made
+            server.stop()
+            made.close()
+        finally:
+            server.kill()
 
 
 @pytest.mark.semantics(120, 122, 124, 125, 130, 131, 132, 133, 134, 135, 136, 137, 138)
