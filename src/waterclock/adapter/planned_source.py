@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from waterclock.catalog.objects import Column
 from waterclock.model.ids import GlobalId
+from waterclock.model.pg_types import pg_type_of
+from waterclock.model.schema import Column as StoredColumn
 from waterclock.model.schema import Schema
 from waterclock.sql.ast.common import ObjectName
 from waterclock.sql.ast.sources import Connector
@@ -47,3 +49,8 @@ class PlannedSource:
     """What the user should know, although it is no error."""
     undo: Callable[[], None] | None = None
     """What takes back what was made outside for it, if the source is not created in the end."""
+
+
+def catalog_columns(columns: Sequence[StoredColumn]) -> tuple[Column, ...]:
+    """Stored columns as the catalog lists them, for those that are not declared otherwise."""
+    return tuple(Column(c.name, pg_type_of(c.type), c.nullable) for c in columns)

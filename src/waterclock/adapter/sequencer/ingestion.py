@@ -20,7 +20,7 @@ import pyarrow as pa
 from waterclock.adapter.api import Done, Notice, Response
 from waterclock.adapter.changes import Change
 from waterclock.adapter.errors import Unsupported
-from waterclock.adapter.planned_source import PlannedSource
+from waterclock.adapter.planned_source import PlannedSource, catalog_columns
 from waterclock.adapter.planning import name_of
 from waterclock.adapter.retention import RETAIN, retained_ms
 from waterclock.adapter.sequencer import (
@@ -57,8 +57,7 @@ from waterclock.catalog.sources import (
     create_source,
 )
 from waterclock.model.ids import GlobalId
-from waterclock.model.pg_types import MZ_TIMESTAMP, pg_type_of
-from waterclock.model.schema import Column as StoredColumn
+from waterclock.model.pg_types import MZ_TIMESTAMP
 from waterclock.model.schema import Schema
 from waterclock.model.timeline import EPOCH_MILLIS
 from waterclock.persist.errors import Fenced, Unavailable
@@ -205,7 +204,7 @@ def _made(
     columns: tuple[Column, ...] = ()
     if not planned.is_split:
         [(output, rows)] = planned.outputs.items()
-        shown = planned.columns.get(output) or _shown(rows.columns)
+        shown = planned.columns.get(output) or catalog_columns(rows.columns)
         columns = _renamed(shown, _names(statement))
     elif statement.columns is not None:
         raise Unsupported("names of columns can not be given to a source of several tables")
@@ -249,14 +248,14 @@ def _skipped_columns(
     """The columns of the relation of what can not be read, if that is skipped."""
     if planned.progress is None or not skips_errors(statement):
         return None
-    return _shown(skipped_schema(planned.progress, tells_output=planned.is_split).columns)
+    return catalog_columns(skipped_schema(planned.progress, tells_output=planned.is_split).columns)
 
 
 def _progress_columns(planned: PlannedSource) -> tuple[Column, ...] | None:
     if planned.progress is None:
         return None
     time = Column(TIME, MZ_TIMESTAMP, nullable=False)
-    return (time, *_shown(planned.progress.schema.columns))
+    return (time, *catalog_columns(planned.progress.schema.columns))
 
 
 def _kept(statement: ast.CreateSource, planned: PlannedSource, beside: Beside) -> KeptSource:
@@ -282,10 +281,6 @@ def _complete(
     name = full_name(draft.catalog, site.namespace, site.name)
     connector = planned.connector or statement.connector
     return replace(statement, name=name, connector=connector, if_not_exists=False)
-
-
-def _shown(columns: Sequence[StoredColumn]) -> tuple[Column, ...]:
-    return tuple(Column(c.name, pg_type_of(c.type), c.nullable) for c in columns)
 
 
 def _names(statement: ast.CreateSource) -> tuple[Identifier, ...] | None:
@@ -383,7 +378,7 @@ def _subsources(
 def _defined(sites: Mapping[str, Site], planned: PlannedSource) -> list[SubsourceDefinition]:
     found = []
     for output, place in sites.items():
-        columns = planned.columns.get(output) or _shown(planned.outputs[output].columns)
+        columns = planned.columns.get(output) or catalog_columns(planned.outputs[output].columns)
         found.append(SubsourceDefinition(place, output, columns))
     return found
 

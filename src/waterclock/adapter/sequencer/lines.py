@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from waterclock.adapter.errors import Unsupported
+from waterclock.adapter.planned_source import catalog_columns
 from waterclock.adapter.sequencer.decode_errors import refuse_decode_errors, with_error_column
 from waterclock.adapter.sequencer.messages import (
     PlannedMessages,
@@ -19,7 +20,7 @@ from waterclock.adapter.sequencer.messages import (
     planned_messages,
 )
 from waterclock.catalog.objects import Column
-from waterclock.model.pg_types import TEXT, column_type, pg_type_of
+from waterclock.model.pg_types import TEXT, column_type
 from waterclock.model.schema import Column as StoredColumn
 from waterclock.model.schema import Schema
 from waterclock.sql import ast, options
@@ -78,7 +79,7 @@ def planned_lines(
     """
     _require_no_key(statement, where)
     statement, in_path = _without_path_columns(statement, hive)
-    path_columns = _held(in_path)
+    path_columns = _stored_columns(in_path)
     PathColumns(path_columns).require_typed()
     statement, header = _with_header(statement, first_header)
     messages = planned_messages(session, statement, where)
@@ -89,7 +90,7 @@ def planned_lines(
     rows = Schema((*values.columns, *path_columns.columns))
     declared = with_error_column(declared_columns(statement), messages.definition.errors)
     if declared is None or len(declared) != len(values.columns):
-        declared = tuple(Column(c.name, pg_type_of(c.type), c.nullable) for c in values.columns)
+        declared = catalog_columns(values.columns)
     return PlannedLines(
         messages, header, delimiter or ",", path_columns, rows, (*declared, *in_path)
     )
@@ -109,7 +110,7 @@ def planned_parquet(
         raise Unsupported("INCLUDE and ENVELOPE are not supported for Parquet")
     refuse_decode_errors(statement, "Parquet", "A file is read as a whole, or is an error.")
     statement, in_path = _without_path_columns(statement, hive)
-    path_columns = _held(in_path)
+    path_columns = _stored_columns(in_path)
     PathColumns(path_columns).require_typed()
     declared = declared_columns(statement)
     inside = declared_schema(statement)
@@ -118,16 +119,14 @@ def planned_parquet(
         if hive is None:
             path_columns = found
         inside = Schema(tuple(c for c in inside.columns if c.name not in path_columns.names))
-    shown = _shown(inside.columns) if declared is None else declared
+    shown = catalog_columns(inside.columns) if declared is None else declared
     rows = Schema((*inside.columns, *path_columns.columns))
-    return PlannedParquet(rows, path_columns, (*shown, *(in_path or _shown(path_columns.columns))))
+    return PlannedParquet(
+        rows, path_columns, (*shown, *(in_path or catalog_columns(path_columns.columns)))
+    )
 
 
-def _shown(columns: Sequence[StoredColumn]) -> tuple[Column, ...]:
-    return tuple(Column(c.name, pg_type_of(c.type), c.nullable) for c in columns)
-
-
-def _held(columns: Sequence[Column]) -> Schema:
+def _stored_columns(columns: Sequence[Column]) -> Schema:
     return Schema(tuple(StoredColumn(c.name, column_type(c.type), c.nullable) for c in columns))
 
 

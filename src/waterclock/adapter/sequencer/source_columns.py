@@ -30,11 +30,11 @@ from waterclock.adapter.errors import Unsupported
 from waterclock.adapter.planning import name_of
 from waterclock.adapter.sequencer.messages import require_unlimited
 from waterclock.adapter.sequencer.objects import MISSING
+from waterclock.adapter.sequencer.source_tables import require_same_source
 from waterclock.adapter.sources import KeptSource, description_of
 from waterclock.catalog import items, privileges
 from waterclock.catalog.catalog import Catalog
 from waterclock.catalog.draft import Draft
-from waterclock.catalog.errors import CatalogChanged
 from waterclock.catalog.objects import Column, Source, schema_of
 from waterclock.catalog.sources import supersede
 from waterclock.errors import WaterclockError
@@ -360,12 +360,7 @@ def _superseded(
     name: str,
 ) -> Source:
     """The source with more columns, in the draft, and beside it what it was."""
-    found = draft.catalog.try_item(source.id)
-    if not isinstance(found, Source) or found.definition != source.definition:
-        raise CatalogChanged(
-            f'source "{source.name}" was changed by another statement',
-            hint="Try the statement again.",
-        )
+    found = require_same_source(draft, source)
     kept = msgspec.msgpack.decode(found.definition, type=KeptSource)
     assert kept.output is not None, "it is not split"
     known = decoded(kept.connector)

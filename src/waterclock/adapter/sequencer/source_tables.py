@@ -225,16 +225,24 @@ def _adopted(readers: Mapping[GlobalId, ReadCapability], addition: _Addition) ->
     return {each: (reader, None) for each, reader in readers.items() if each != remap}
 
 
-def _altered(
-    session: SqlSession, draft: Draft, source: Source, action: AddTables, addition: _Addition
-) -> Source:
-    """The source with more tables, in the draft."""
+def require_same_source(draft: Draft, source: Source) -> Source:
+    """The source in the draft, if it is still what a change of it was prepared for. Raises
+    `CatalogChanged`.
+    """
     found = draft.catalog.try_item(source.id)
     if not isinstance(found, Source) or found.definition != source.definition:
         raise CatalogChanged(
             f'source "{source.name}" was changed by another statement',
             hint="Try the statement again.",
         )
+    return found
+
+
+def _altered(
+    session: SqlSession, draft: Draft, source: Source, action: AddTables, addition: _Addition
+) -> Source:
+    """The source with more tables, in the draft."""
+    found = require_same_source(draft, source)
     altered = _with_more(found, addition)
     draft.change(found, altered)
     sites = _local_sites(session, draft.catalog, found, action.tables)
