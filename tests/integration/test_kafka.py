@@ -8,6 +8,7 @@ import random
 import signal
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -750,18 +751,8 @@ def test_killed_between_binding_and_append(tmp_path: Path, kafka_broker: KafkaBr
 
 def found_after(folder: Path) -> tuple[int, dict[Any, int]]:
     """The last binding, whose data is not there."""
-    server = opened(folder)
-    try:
-        bound, complete = server.uppers()
-        assert bound is not None
-        assert complete is not None
-        assert complete < bound
-        # what was bound is in the log of the remap, beyond what can be read of the source
-        last = server.bindings().bindings[-1]
-        assert server.rows() == []
-        return last.time, dict(last.frontier.uppers)
-    finally:
-        server.close()
+    with closing(opened(folder)) as server:
+        return server.last_unread_binding()
 
 
 def definition_of(broker: KafkaBroker, topic: str) -> KafkaDefinition:

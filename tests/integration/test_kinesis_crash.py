@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -70,17 +71,8 @@ def test_killed_between_binding_and_append_of_a_stream(
 
 def found_after(folder: Path) -> tuple[int, dict[Any, int]]:
     """The last binding, whose data is not there."""
-    server = opened(folder)
-    try:
-        bound, complete = server.uppers()
-        assert bound is not None
-        assert complete is not None
-        assert complete < bound
-        last = server.bindings().bindings[-1]
-        assert server.rows() == []
-        return last.time, dict(last.frontier.uppers)
-    finally:
-        server.close()
+    with closing(opened(folder)) as server:
+        return server.last_unread_binding()
 
 
 def definition_of(endpoint: str, stream: str) -> KinesisDefinition:

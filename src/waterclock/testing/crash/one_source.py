@@ -133,6 +133,18 @@ class OneSourceServer:
         found = frontiers(self.store, (REMAP, ROWS))
         return found[REMAP][1].only(), found[ROWS][1].only()
 
+    def last_unread_binding(self) -> tuple[int, dict[Any, int]]:
+        """The last binding. It is in the log of the remap, beyond what can be read of the source,
+        and its data is not there.
+        """
+        bound, complete = self.uppers()
+        assert bound is not None
+        assert complete is not None
+        assert complete < bound
+        last = self.bindings().bindings[-1]
+        assert self.rows() == []
+        return last.time, dict(last.frontier.uppers)
+
     def _updates(self, collection: GlobalId) -> Iterator[Updates]:
         since, upper = frontiers(self.store, (collection,))[collection]
         if since == upper:
